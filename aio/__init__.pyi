@@ -97,9 +97,9 @@ from pyzk.client import (
     maybe_applied as maybe_applied,
     paths as paths,
 )
-from pyzk.client.caller import Data as Data
 from pyzk.client.runner import Connector as Connector
 from pyzk.client.session_data import Metrics as Metrics
+from pyzk.client.zookeeper import Data as Data
 from pyzk.recipes import (
     ASCII_FLOAT as ASCII_FLOAT,
     ASCII_INT as ASCII_INT,
@@ -174,19 +174,35 @@ T = TypeVar("T")
 G = TypeVar("G")
 N = TypeVar("N", int, float)
 
-class Caller:
-    """Carries out operations whose paths are below a chroot."""
+class ZooKeeper:
+    """A client; made by :func:`.connect`."""
 
     chroot: str
     session: Session
     @property
-    def closing(self) -> bool:
-        """True if nothing can be submitted any more."""
-    def submit(self, operation: Operation[T]) -> Pending[T]:
-        """Send an operation without waiting for its result: the way to pipeline from a single task."""
-
-class Writes(Caller):
-    """The operations that change something."""
+    def server(self) -> Host | None:
+        """The server of the present connection, or of the last one; None before there was any."""
+    @property
+    def metrics(self) -> Metrics:
+        """Counters of what was sent."""
+    @property
+    def requests_in_flight(self) -> int:
+        """The number of requests that were sent and not answered."""
+    @property
+    def requests_waiting(self) -> int:
+        """The number of requests that were not sent yet; most of them wait for a connection."""
+    @property
+    def watch_count(self) -> int:
+        """The number of local watches that are armed."""
+    @property
+    def event_count(self) -> int:
+        """The number of watch events that have come from servers."""
+    async def update_hosts(self, servers: str) -> None:
+        """Replace the list of servers. So that each server gets its share of the clients, this client may move to another one, by the probability rule of the Java client; the session goes on there. The client moves when all requests in flight are answered; nothing is lost with the connection."""
+    def view(self, path: str) -> ZooKeeper:
+        """Return a client whose paths lie below a znode of this one. Both have the same connection and the same session: a view costs nothing, needs no closing, and ends with the client."""
+    async def add_auth(self, scheme: str, credential: bytes | str) -> None:
+        """Add an identity to this connection and to every later one: ``add_auth("digest", "user:password")``."""
     async def create(
         self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
     ) -> str:
@@ -218,9 +234,6 @@ class Writes(Caller):
         from_config: int = ...,
     ) -> tuple[Data, Stat]:
         """Change the members of the ensemble and return its new configuration with its Stat."""
-
-class Reads(Caller):
-    """The operations that change nothing, with and without a watch."""
     async def get(self, path: str) -> tuple[Data, Stat]:
         """Read the data and the Stat. Data that is null on the server is None, and empty data is ``b""``."""
     async def get_and_watch(self, path: str) -> tuple[Data, Stat, Watch]:
@@ -257,33 +270,11 @@ class Reads(Caller):
         self, path: str, *, recursive: bool = False, buffer: int = 1024
     ) -> AbstractAsyncContextManager[WatchStream]:
         """Watch a path for as long as the block lasts. Server 3.6 or later."""
-
-class ZooKeeper(Writes, Reads):
-    """A client; made by :func:`.connect`."""
     @property
-    def server(self) -> Host | None:
-        """The server of the present connection, or of the last one; None before there was any."""
-    @property
-    def metrics(self) -> Metrics:
-        """Counters of what was sent."""
-    @property
-    def requests_in_flight(self) -> int:
-        """The number of requests that were sent and not answered."""
-    @property
-    def requests_waiting(self) -> int:
-        """The number of requests that were not sent yet; most of them wait for a connection."""
-    @property
-    def watch_count(self) -> int:
-        """The number of local watches that are armed."""
-    @property
-    def event_count(self) -> int:
-        """The number of watch events that have come from servers."""
-    async def update_hosts(self, servers: str) -> None:
-        """Replace the list of servers. So that each server gets its share of the clients, this client may move to another one, by the probability rule of the Java client; the session goes on there. The client moves when all requests in flight are answered; nothing is lost with the connection."""
-    def view(self, path: str) -> ZooKeeper:
-        """Return a client whose paths lie below a znode of this one. Both have the same connection and the same session: a view costs nothing, needs no closing, and ends with the client."""
-    async def add_auth(self, scheme: str, credential: bytes | str) -> None:
-        """Add an identity to this connection and to every later one: ``add_auth("digest", "user:password")``."""
+    def closing(self) -> bool:
+        """True if nothing can be submitted any more."""
+    def submit(self, operation: Operation[T]) -> Pending[T]:
+        """Send an operation without waiting for its result: the way to pipeline from a single task."""
 
 class Session:
     """The state of the session, for users. Times are those of ``loop.time()``, in seconds."""
@@ -1079,7 +1070,6 @@ __all__ = [
     "CacheEventType",
     "CacheEvents",
     "CachedNode",
-    "Caller",
     "Change",
     "Changes",
     "Check",
@@ -1174,7 +1164,6 @@ __all__ = [
     "RAW",
     "READ_ACL",
     "RWLock",
-    "Reads",
     "Rebalance",
     "RecipeError",
     "ReconfigDisabledError",
@@ -1220,7 +1209,6 @@ __all__ = [
     "WouldBlock",
     "WriteGrant",
     "WriteLock",
-    "Writes",
     "ZooKeeper",
     "ZooKeeperError",
     "connect",

@@ -9,11 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import client, recipes
-from ..client.caller import Caller
-from ..client.reads import Reads
 from ..client.request import Request
 from ..client.session import Session
-from ..client.writes import Writes
 from ..recipes.base.following import Latest
 from ..recipes.base.running import Running
 from ..recipes.caches.events import CacheEvents
@@ -25,10 +22,7 @@ from ..recipes.queues.base import ItemQueue
 from ..recipes.shared_value import Updates
 
 FACED: dict[type, set[str]] = {
-    Caller: {"lender", "on_submit", "withdraw"},
-    Writes: set(),
-    Reads: set(),
-    client.ZooKeeper: {"janitor", "keep_lease", "start_soon"},
+    client.ZooKeeper: {"janitor", "keep_lease", "lender", "on_submit", "start_soon", "withdraw"},
     Session: {"note", "wake"},
     client.StateChanges: {"deliver", "end"},
     client.Watch: {"deliver", "end", "prefix", "server_path"},
@@ -121,7 +115,7 @@ IN_LOOP = {
     "LeaderLatch.is_leader",
     "LockRegistry.__getitem__",
     "Watch.cancel",
-    "Caller.submit",
+    "ZooKeeper.submit",
     "Session.changes",
 }
 """Members that do not wait, but are used in the loop only."""
@@ -137,14 +131,19 @@ UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics"
 CALLS_BACK = {"LeaderElection.run", "repeat", "retry"}
 """Functions that call a function of their caller, and wait for it."""
 
-WAIT_FOR_REQUESTS = {"Pending", "Reads", "Writes"}
+WAIT_FOR_REQUESTS = {"Pending", "ZooKeeper"}
 """Classes whose methods wait for requests alone: they need no task (:class:`.Taskless`)."""
 
+WAIT_FOR_MORE = {"ZooKeeper.update_hosts"}
+"""Their methods that wait for more than requests."""
+
 BORROW = {
-    *[f"Reads.{name}" for name in ("exists", "get", "get_acls", "get_children", "get_children_and_stat")],
-    *[f"Reads.{name}" for name in ("get_all_children_number", "get_config", "get_ephemerals", "multi_read")],
-    *[f"Reads.{name}" for name in ("sync", "who_am_i")],
-    *[f"Writes.{name}" for name in ("create", "create_with_stat", "ensure_path", "multi", "set", "set_acls")],
+    f"ZooKeeper.{name}"
+    for name in (
+        *("create", "create_with_stat", "ensure_path", "multi", "set", "set_acls"),
+        *("exists", "get", "get_acls", "get_children", "get_children_and_stat", "get_all_children_number"),
+        *("get_config", "get_ephemerals", "multi_read", "sync", "who_am_i"),
+    )
 }
 """Methods that send one request after the other, and use no watches: a caller may do them itself, over a
 connection on loan (:mod:`.borrowing`)."""

@@ -44,6 +44,7 @@ from .faced import (
     NOTICES,
     UNTIL_LIMIT,
     UP_TO_DATE,
+    WAIT_FOR_MORE,
     WAIT_FOR_REQUESTS,
 )
 from .loop import Loop
@@ -153,7 +154,8 @@ class Faces(Objects):
     def _waiting(self, name: str, where: str) -> Callable[..., Any]:
         calls_back = where in CALLS_BACK
         call_back, call = self.side.call_back, self.side.call
-        simple, borrows = where.partition(".")[0] in WAIT_FOR_REQUESTS, where in BORROW
+        simple = where.partition(".")[0] in WAIT_FOR_REQUESTS and where not in WAIT_FOR_MORE
+        borrows = where in BORROW
 
         def calling(face: Face, *args: Any, **kwargs: Any) -> Any:
             return call_back(face._loop, getattr(face._trio, name), tuple(map(_calling_back, args)), kwargs)

@@ -46,17 +46,17 @@ from ..protocol.errors import (
     ZooKeeperError,
 )
 from ..protocol.records import ACL, OPEN_ACL, READ_ACL, ClientInfo, Id, Stat
-from .acl import CREATOR_ALL_ACL, make_digest_acl
-from .batch import Multi
+from .auth import CREATOR_ALL_ACL, make_digest_acl
+from .batch import Multi, Transaction
+from .cleanup import Job
 from .connect import connect
-from .creating import Create, CreateOptions
-from .events import Event, Missed, MissedReason, WatchEvent
 from .hosts import Host
-from .janitor import Job
 from .machine import SessionState
 from .observer import Observer, StateChange
 from .operations import (
     Check,
+    Create,
+    CreateOptions,
     Delete,
     Exists,
     GetACL,
@@ -69,10 +69,10 @@ from .operations import (
     Sync,
 )
 from .pending import Pending
+from .registry import Event, Missed, MissedReason, WatchEvent
 from .repeating import UNANSWERED, Backoff, Effect, Failure, Policy, maybe_applied, repeat, retry
 from .runner import Connector
 from .session import Session, StateChanges
-from .transaction import Transaction
 from .watch import Watch, WatchStream
 from .zookeeper import ZooKeeper
 

@@ -16,8 +16,8 @@ from typing import Any
 from ..protocol.constants import INT_MAX
 from ..protocol.errors import BadArgumentsError
 from ..protocol.records import ACL, Id
+from .auth import Credential
 from .observer import Observer
-from .session_data import Credential
 
 Test = Callable[[Any], bool]
 

@@ -20,21 +20,17 @@ import trio
 
 from ..protocol.constants import JUTE_MAXBUFFER
 from ..protocol.errors import ConnectionLossError, SessionExpiredError
-from . import config
 from .arguments import complaint
-from .background import Background
-from .hosts import ConnectString, HostCycle
-from .janitor import Jobs
-from .log import Log
+from .auth import Credential, SaslUser
+from .cleanup import Background, Jobs
+from .hosts import ConnectString, HostCycle, Resolver, follow_ensemble
 from .machine import SessionMachine, SessionState
-from .observer import Observer, Reporter
+from .observer import Log, Observer, Reporter
 from .pending import wait_settled
 from .registry import WatchRegistry
-from .resolver import Resolver
 from .runner import Connector, Runner
-from .sasl import SaslUser
 from .session import Session
-from .session_data import DEFAULT_REPLY_LIMIT, NO_PASSWORD, Credential, SessionData
+from .session_data import DEFAULT_REPLY_LIMIT, NO_PASSWORD, SessionData
 from .tcp import TcpStream
 from .zookeeper import ZooKeeper
 
@@ -175,7 +171,7 @@ async def connect(
             with trio.CancelScope() as body:
                 runner.on_end = body.cancel
                 if follow_config:
-                    background.start_soon(config.follow, zk, runner.update_hosts)
+                    background.start_soon(follow_ensemble, zk, runner.update_hosts)
                 yield zk
             if body.cancelled_caught:
                 raise machine.fatal or SessionExpiredError

@@ -1,8 +1,6 @@
 """One connection to one server: handshake, frames, pairing, pings. No I/O and no clock.
 
-The rules (wire.md sections 4, 7, 12 and 16):
-
-The phases:
+The phases (wire.md sections 4, 7, 12 and 16):
 
     HANDSHAKE ------> AUTHENTICATING ------> READY        of a connection that serves
         |                   |                  |
@@ -22,7 +20,11 @@ The rules:
 * Replies come in the order of the requests. An ordinary reply whose xid is not that of the oldest request
   ends the connection: one of the two sides has miscounted.
 * Whatever the peer sends, the worst that follows is the end of this connection.
-* patience.py says when a ping goes out, and when the connection is BROKEN because the server is silent.
+* A ping goes out when nothing was sent for 1/3 of the session timeout.
+* The server is given up when nothing came for 2/3 of it, or when nothing that was sent during the whole
+  timeout has been answered.
+* While the lease is kept (lease.py), a ``sync`` goes out whenever an answer of the leader is due. If the
+  server is then silent for 1/4 of the timeout, it is given up: it may be cut off from the leader.
 """
 
 from __future__ import annotations
@@ -59,15 +61,96 @@ from ..protocol.records import (
     RequestHeader,
     WatcherEvent,
 )
-from .authentication import Authentication
-from .events import Missed, MissedReason
-from .lease import PROOFS, Lease
+from .auth import Authentication
+from .lease import PROOFS, Lease, Proofs
 from .loan import Exchange
-from .patience import Patience
-from .proofs import Proofs
-from .registry import Rearm
+from .registry import Missed, MissedReason, Rearm
 from .request import REQUEST_HEADER_SIZE, Request
 from .session_data import NO_PASSWORD, SessionData
+
+_PING_AFTER = 1 / 3
+"""Of the session timeout, as in the C client."""
+_SILENCE_LIMIT = 2 / 3
+"""Of the session timeout, as in all clients. 1/3 is left to find another server before the session ends."""
+
+
+class Patience:
+    """What is known of the traffic with one server. Times are in seconds of the caller's clock.
+
+    :ivar lease: of the session that this connection serves; ``timeout``: its session timeout, in seconds.
+    :ivar sent_at: when anything was sent last; ``received_at``: when anything came last.
+    :ivar pings: whether a ping waits to be sent.
+    """
+
+    def __init__(self, lease: Lease, proofs: Proofs, timeout: float, now: float) -> None:
+        self.lease = lease
+        self.timeout = timeout
+        self.sent_at = self.received_at = now
+        self.pings = False
+        self._proofs = proofs
+        self._pinged_at: float | None = None  # if that is not answered
+
+    def deadline(self) -> float:
+        """Return the time at which to call :meth:`complaint`."""
+        deadline = min(self._silence_limit, self._acknowledgement_due, self._ping_due)
+        if self.lease.kept:
+            return min(deadline, self._proof_due, self._proof_overdue)
+        return deadline
+
+    def complaint(self, now: float) -> str | None:
+        """Return why the server is to be given up; None if it is not. Then what is due is to be sent."""
+        if now >= self._silence_limit:
+            return f"the server was silent for {now - self.received_at:.1f} s"
+        if now >= self._acknowledgement_due:
+            return f"the server acknowledged nothing for {self.timeout:.1f} s"
+        if self.lease.kept and now >= self._proof_overdue:
+            return (
+                f"the server left a sync unanswered for {now - self._proofs.asked_at:.1f} s: "
+                "it may be cut off from the leader"
+            )
+        if self.lease.kept and now >= self._proof_due:
+            self._proofs.ask(now)
+        elif now >= self._ping_due:
+            self.pings = True
+        return None
+
+    def ping_sent(self, now: float) -> None:
+        """Note that the ping goes out."""
+        self.pings, self._pinged_at = False, now
+
+    def ping_answered(self, now: float) -> None:
+        """Note that the server has answered it."""
+        if self._pinged_at is not None:
+            self.lease.answered(self._pinged_at, now)
+            self._pinged_at = None
+
+    @property
+    def _acknowledgement_due(self) -> float:
+        """The time at which the server has acknowledged nothing for too long."""
+        return self.lease.acknowledged + self.timeout
+
+    @property
+    def _silence_limit(self) -> float:
+        """The time at which the server has been silent for too long."""
+        return self.received_at + self.timeout * _SILENCE_LIMIT
+
+    @property
+    def _ping_due(self) -> float:
+        """The time at which to send a ping; infinity while one is on its way."""
+        if self.pings or self._pinged_at is not None:
+            return math.inf
+        return self.sent_at + self.timeout * _PING_AFTER
+
+    @property
+    def _proof_due(self) -> float:
+        """The time at which to send a ``sync`` for the lease."""
+        return self._proofs.due(self.lease.proof_due, self.timeout)
+
+    @property
+    def _proof_overdue(self) -> float:
+        """The time at which a ``sync`` for the lease has been unanswered for too long."""
+        return self._proofs.overdue(self.received_at, self.timeout)
+
 
 logger = logging.getLogger(__name__)
 
@@ -373,7 +456,9 @@ class Connection:
         patience.lease.attached(self._handshake_sent_at, now, timeout)
         self._buffer.limit = session.reply_limit
         self.phase = Phase.AUTHENTICATING
-        self._authentication = Authentication(session, self._send_control)
+        self._authentication = Authentication(
+            session.sasl, session.credentials, session.next_xid, self._send_control
+        )
         self._go_on(self._authentication, now)
 
     def _go_on(self, authentication: Authentication, now: float) -> None:

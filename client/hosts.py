@@ -1,18 +1,39 @@
-"""The servers: the connect string, the order in which they are tried, and the pauses between attempts."""
+"""The servers: the connect string, the addresses of their names, and the order in which they are tried.
+
+The rules:
+
+* Each address of a name counts as a server of its own. Names are looked up again for each round of attempts.
+* When the list of servers changes, some clients move, so that all servers have equally many (wire.md
+  section 16). Chance is an argument.
+* While a read-only server serves the client, the others are asked in turn, one at a time, by the four-letter
+  word ``isro`` on a connection of its own (ensemble.md sections 7 and 13.1). The first is asked after 0.1 s.
+  Each further pause is twice as long, up to 60 s. The first one that answers ``rw`` is taken. All that is as
+  in the Java client.
+* In the configuration of the ensemble, ``/zookeeper/config``, each line
+  ``server.1=host:2888:3888:participant;0.0.0.0:2181`` is a server. Behind the semicolon is the address for
+  clients. If it has no host, or one that means all addresses, the host of the server counts.
+"""
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 from collections import deque
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
+import trio
 
 from ..protocol.constants import DEFAULT_PORT
+from ..protocol.errors import AuthFailedError, ClosingError, SessionExpiredError, ZooKeeperError
 from ..protocol.paths import validate_path
-from .rebalancing import rebalance
+from .repeating import UNANSWERED
+
+if TYPE_CHECKING:
+    from .zookeeper import ZooKeeper
 
 
 @attrs.frozen
@@ -140,7 +161,7 @@ class HostCycle:
         self._left = min(self._left, len(order))
 
     def rebalance(self, hosts: Iterable[Host], current: Host | None) -> bool:
-        """Replace the servers, so that each gets its share of the clients (:mod:`.rebalancing`).
+        """Replace the servers, so that each gets its share of the clients (:func:`rebalance`).
 
         :param hosts: at least one.
         :param current: the server to which we are connected; None without a connection.
@@ -184,3 +205,188 @@ class HostCycle:
         """Note that a connection has proved good: the next failure counts as the first."""
         self._pause = self.FIRST_PAUSE
         self._left = self.rounds = 0
+
+
+T = TypeVar("T")
+
+
+def rebalance(old: Sequence[T], new: Sequence[T], current: T, rng: random.Random) -> list[T] | None:
+    """Decide whether a client moves, and where to. The rules are those of the Java client:
+
+    * The server is in the new list. If the list has grown, the client moves to an added server with the
+      probability 1 - old/new, else it stays.
+    * The server is not in the new list. If the list has grown, the client moves to an added server. Else it
+      moves to a server that was kept with the probability kept * (old - new) / (new * (old - kept)), and to
+      an added server otherwise.
+
+    :param old: the servers before; ``new``: those to come.
+    :param current: the server to which the client is connected.
+    :returns: the order in which to try the servers; None to stay.
+    """
+    before = set(old)
+    kept = [server for server in new if server in before]
+    added = [server for server in new if server not in before]
+    grown = len(new) > len(before)
+    if current in new:
+        if not grown or rng.random() >= 1 - len(before) / len(new):
+            return None
+        to_kept = 0.0
+    elif grown or len(kept) == len(before):
+        to_kept = 0.0
+    else:
+        to_kept = len(kept) * (len(before) - len(new)) / (len(new) * (len(before) - len(kept)))
+    rng.shuffle(kept)
+    rng.shuffle(added)
+    order = []
+    while kept and added:
+        order.append(kept.pop() if rng.random() < to_kept else added.pop())
+    return order + kept + added
+
+
+logger = logging.getLogger(__name__)
+
+_ALL_ADDRESSES = ("", "0.0.0.0", "::")
+_HOST = r"\[[^\]]*\]|[^:;|\]]*"
+_SERVER = re.compile(rf"server\.\d+=({_HOST}):[^;]*;(?:({_HOST}):)?(\d+)\s*")
+
+
+def servers_of(config: bytes | None) -> list[Host]:
+    """Return the servers that a configuration names for clients."""
+    found = []
+    for line in (config or b"").decode("utf-8", "replace").splitlines():
+        if match := _SERVER.fullmatch(line):
+            host, client_host, port = (part.strip("[]") for part in match.groups(""))
+            found.append(Host(host if client_host in _ALL_ADDRESSES else client_host, int(port)))
+    return found
+
+
+async def follow_ensemble(zk: ZooKeeper, use: Callable[[Sequence[Host]], Awaitable[None]]) -> None:
+    """Keep the list of servers equal to the configuration of the ensemble, until the client ends.
+
+    :param use: called with the servers of each configuration that names any.
+    """
+    with suppress(ClosingError, SessionExpiredError, AuthFailedError):  # by wait_connected: the client ends
+        while True:
+            await zk.session.wait_connected()
+            try:
+                data, _, watch = await zk.get_config_and_watch()
+            except (*UNANSWERED, SessionExpiredError):
+                continue
+            except ClosingError:
+                return
+            except ZooKeeperError as error:
+                logger.warning("The list of servers does not follow the ensemble's configuration: %s", error)
+                return
+            with watch:
+                if servers := servers_of(data):
+                    await use(servers)
+                await watch.wait()
+
+
+_NOT_YET = "the look-up of the name has not ended yet"
+
+
+class Resolver:
+    """Looks up the hosts again for each round of attempts. The rules:
+
+    * Each look-up is a task of its own. One that hangs delays no other, and a host has one at a time.
+    * A host whose look-up fails or hangs keeps the addresses that it had. A host that never had an address
+      stays in the list by its name.
+
+    :param start_soon: starts a task.
+    :ivar unresolved: the hosts that never had an address, and why.
+    """
+
+    def __init__(self, hosts: Iterable[Host], start_soon: Callable[..., Any]) -> None:
+        self._servers = {host: [host] for host in hosts}
+        self._start_soon = start_soon
+        self._running: dict[Host, trio.Event] = {}
+        self.unresolved = dict.fromkeys(self._servers, _NOT_YET)
+
+    def replace(self, hosts: Iterable[Host]) -> None:
+        """Take other hosts. Those that are known keep their addresses."""
+        self._servers = {host: self._servers.get(host, [host]) for host in hosts}
+        waiting = {host: why for host, why in self.unresolved.items() if host in self._servers}
+        self.unresolved = {
+            host: _NOT_YET for host, servers in self._servers.items() if servers == [host]
+        } | waiting
+
+    async def servers(self, patience: float) -> list[Host]:
+        """Look up all hosts and return the servers.
+
+        :param patience: seconds to wait for the look-ups. An address that comes later counts in the next
+            round.
+        """
+        started = []
+        for host in self._servers.keys() - self._running.keys():
+            self._running[host] = ended = trio.Event()
+            started.append(ended)
+            self._start_soon(self._look_up, host, ended)
+        with trio.move_on_after(patience):
+            for ended in started:
+                await ended.wait()
+        return [server for servers in self._servers.values() for server in servers]
+
+    async def _look_up(self, host: Host, ended: trio.Event) -> None:
+        try:
+            found = await trio.socket.getaddrinfo(host.name, host.port, type=trio.socket.SOCK_STREAM)
+        except (OSError, ValueError) as error:  # ValueError: the text cannot be a name
+            if host in self.unresolved:
+                text = error.strerror if isinstance(error, OSError) else str(error)
+                self.unresolved[host] = text or type(error).__name__
+        else:
+            if host in self._servers:
+                self._servers[host] = [attrs.evolve(host, address=str(address[0])) for *_, address in found]
+            self.unresolved.pop(host, None)
+        del self._running[host]
+        ended.set()
+
+
+FULL, READ_ONLY = b"rw", b"ro"
+"""The answers of servers that serve writes, and of those that do not."""
+
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 60.0
+"""Seconds."""
+_PATIENCE = 1.0
+"""Seconds for a server to accept a connection and to answer, as in the Java client."""
+_LONGEST_ANSWER = 100
+"""Bytes. A server that does not allow the word says so in 60."""
+
+
+@attrs.frozen
+class Seeker:
+    """Asks servers what they are.
+
+    :ivar open: opens a connection to a server.
+    """
+
+    open: Callable[[Host], Awaitable[trio.abc.Stream]]
+
+    async def mode(self, host: Host) -> bytes:
+        """Ask a server: :data:`FULL` or :data:`READ_ONLY`; anything else is neither."""
+        answer = b""
+        with trio.move_on_after(_PATIENCE):
+            try:
+                async with await self.open(host) as stream:
+                    await stream.send_all(b"isro")
+                    while len(answer) < _LONGEST_ANSWER and (data := await stream.receive_some()):
+                        answer += bytes(data)
+            except (OSError, UnicodeError, trio.BrokenResourceError):
+                pass
+        return answer
+
+    async def full_server(self, others: Callable[[], list[Host]]) -> Host:
+        """Wait for a server that serves writes.
+
+        :param others: returns the servers to ask.
+        """
+        pause, turn = _FIRST_PAUSE, 0
+        while True:
+            await trio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            if hosts := others():
+                host = hosts[turn % len(hosts)]
+                turn += 1
+                if await self.mode(host) == FULL:
+                    return host

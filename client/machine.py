@@ -41,12 +41,13 @@ from ..protocol.errors import (
     ZooKeeperError,
 )
 from ..protocol.operations import OpCode
+from .auth import Credential
 from .connection import Connection, Phase
-from .events import MissedReason
 from .lease import PROOFS
 from .loan import Exchange
+from .registry import MissedReason
 from .request import REQUEST_HEADER_SIZE, Request
-from .session_data import Credential, SessionData
+from .session_data import SessionData
 
 
 class SessionState(enum.Enum):

@@ -1,4 +1,4 @@
-"""The registry of watches: the client's half of them, without I/O.
+"""The events that watches report, and the client's half of the watches: the registry. No I/O.
 
 The server keeps one watch for each connection, path and kind, however many local users it has. This registry
 shares the watch between its users, hands out the events, arms the watches again after a reconnect, and has
@@ -31,7 +31,46 @@ from ..protocol.constants import EventType, WatcherType
 from ..protocol.jute import Record, encode_text
 from ..protocol.operations import OpCode
 from ..protocol.records import SetWatches, SetWatches2
-from .events import Missed, MissedReason, WatchEvent
+
+
+@attrs.frozen
+class WatchEvent:
+    """A change at a znode.
+
+    :ivar type: CREATED, DELETED, CHANGED (the data) or CHILD (a child was created or deleted).
+    :ivar path: the znode.
+    :ivar zxid: of the change; None where the server does not say (before 3.9, and for changes made while the
+        client was disconnected).
+    """
+
+    type: EventType
+    path: str
+    zxid: int | None = None
+
+
+class MissedReason(enum.Enum):
+    """Why events may be missing."""
+
+    RECONNECTED = "the connection was lost, and there is another"
+    EXPIRED = "the session expired"
+    OVERFLOW = "too many events were unread"
+
+
+@attrs.frozen
+class Missed:
+    """Changes may be unreported: read again what you follow.
+
+    The watch is armed, with one exception: a one-shot watch that fires with EXPIRED is gone, as are the
+    session's ephemeral znodes.
+
+    :ivar path: the path that is watched.
+    """
+
+    path: str
+    reason: MissedReason
+
+
+Event = WatchEvent | Missed
 
 
 class WatchKind(enum.Enum):

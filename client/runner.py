@@ -22,13 +22,11 @@ from typing import Any
 import attrs
 import trio
 
-from .hosts import Host, HostCycle
+from .hosts import READ_ONLY, Host, HostCycle, Resolver, Seeker
 from .loan import LOAN_TIME, Borrower, Loan
 from .machine import UNSERVED, SessionMachine, SessionState
 from .observer import Reporter
 from .request import Request
-from .resolver import Resolver
-from .seeking import READ_ONLY, Seeker
 
 Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Opens a stream to a host name and a port. It raises OSError if that fails."""
@@ -39,7 +37,7 @@ _GOOD_AFTER = 1.0
 """Seconds. A connection that has served for so long has proved good: the next failure counts as the first."""
 _FIRST_SHARE = 1 / 4
 """Of the session timeout, for the first round after a lost connection; 1/3 is left when a silent server is
-given up (patience.py)."""
+given up (connection.py)."""
 _MOST_DOUBLINGS = 10
 """Rounds after which the share has long been the whole timeout; an outage may have any number of rounds."""
 _SHORTEST_BUDGET = 0.5

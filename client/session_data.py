@@ -9,33 +9,15 @@ from typing import Any
 import attrs
 
 from ..protocol.constants import INT_MAX, JUTE_MAXBUFFER
-from ..protocol.records import AuthPacket
-from .events import MissedReason
+from .auth import Credential, SaslUser
 from .lease import Lease
-from .registry import WatchRegistry
+from .registry import MissedReason, WatchRegistry
 from .request import Request
-from .sasl import SaslUser
 
 DEFAULT_REPLY_LIMIT = 64 * 2**20
 """Bytes. No setting of a server bounds its replies: a list of children can be larger than any request."""
 NO_PASSWORD = bytes(16)
 """The password that a client without a session sends: 16 zero bytes (wire.md section 4.1)."""
-
-
-def _to_bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else bytes(memoryview(text))
-
-
-@attrs.frozen
-class Credential:
-    """An identity to add to every connection: ``Credential("digest", b"user:password")``."""
-
-    scheme: str
-    auth: bytes = attrs.field(repr=False, converter=_to_bytes)
-
-    def packet(self) -> bytes:
-        """Return the body of the request that adds the identity (wire.md section 12.1)."""
-        return AuthPacket(0, self.scheme, self.auth).encode()
 
 
 @attrs.define

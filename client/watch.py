@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import trio
 
-from ..protocol.errors import ClosingError
-from .events import Event, Missed, MissedReason, WatchEvent
+from ..protocol.errors import ClosingError, NoNodeError
 from .operations import client_path, server_path
-from .registry import WatchRegistry
+from .pending import Pending
+from .registry import Event, Missed, MissedReason, WatchEvent, WatchKind, WatchRegistry
+
+T = TypeVar("T")
 
 _LONGEST_BACKLOG = 4 * 2**20
 """Characters that the paths of unread events may have together: a bound for the memory of a slow reader."""
@@ -165,3 +168,32 @@ def localised(event: Event, watched: str, prefix: str) -> Event:
     if isinstance(event, Missed):
         return Missed(watched, event.reason)
     return WatchEvent(event.type, client_path(prefix, event.path), event.zxid) if prefix else event
+
+
+def arm(
+    submit: Callable[[bool], Pending[T]],
+    watcher: Watch | WatchStream,
+    registry: WatchRegistry,
+    kind: WatchKind,
+    missing: WatchKind | None = None,
+) -> Pending[T]:
+    """Submit an operation that arms a watch.
+
+    :param submit: submits the operation, given whether it has to ask the server for this kind of watch.
+    :param missing: the kind of watch that a :class:`NoNodeError` leaves behind, if any.
+    """
+    path = watcher.server_path
+    asks = registry.reserve(path, kind)
+    try:
+        pending = submit(asks)
+    except Exception:
+        registry.settle(path, kind, None, watcher)
+        raise
+
+    def settled(pending: Pending[T]) -> None:
+        error = pending.error
+        armed = missing if isinstance(error, NoNodeError) else None if error else kind
+        registry.settle(path, kind, armed, watcher)
+
+    pending.on_settled(settled)
+    return pending

@@ -1,32 +1,62 @@
-"""The client as users know it: one method for each operation of the service.
-
-:mod:`.caller` says how operations are carried out; :mod:`.writes` and :mod:`.reads` have the operations.
-"""
+"""The client as users know it: one method for each operation of the service."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, Unpack
 
 import trio
 
-from ..protocol.errors import BadArgumentsError
+from ..protocol import paths
+from ..protocol.constants import CONFIG_PATH, AddWatchMode, WatcherType
+from ..protocol.errors import BadArgumentsError, NodeExistsError, NoNodeError, NotEmptyError
+from ..protocol.records import ACL, ClientInfo, Stat
 from ..protocol.text import session_text
 from .arguments import check_arguments
-from .background import Background
+from .auth import Credential
+from .batch import Multi, MultiRead, Transaction
+from .cleanup import Background, Janitor, Jobs
 from .hosts import ConnectString, Host
-from .janitor import Janitor, Jobs
-from .operations import server_path
-from .pending import wait_settled
-from .reads import Reads
+from .machine import SessionState
+from .operations import (
+    AddWatch,
+    Create,
+    CreateOptions,
+    Delete,
+    Exists,
+    GetACL,
+    GetAllChildrenNumber,
+    GetChildren,
+    GetChildrenAndStat,
+    GetData,
+    GetEphemerals,
+    Operation,
+    Reconfig,
+    RemoveWatches,
+    SetACL,
+    SetData,
+    Sync,
+    WhoAmI,
+    server_path,
+)
+from .pending import Pending, runs_in_task, sends_itself, wait_settled
+from .registry import WatchKind
 from .runner import Runner
 from .session import Session
-from .session_data import Credential, Metrics
-from .writes import Writes
+from .session_data import Metrics
+from .watch import Watch, WatchStream, arm
+
+T = TypeVar("T")
+Data = bytes | None
+
+_PARENT_ROUNDS = 100
+"""Attempts to create a znode whose parents other clients delete again. So many are lost to no race, but a
+server with an injected fault may refuse forever."""
 
 
-class ZooKeeper(Writes, Reads):
+class ZooKeeper:
     """A client; made by :func:`.connect`.
 
     Any number of tasks may share it. An operation is submitted when its method is first awaited, before any
@@ -44,16 +74,22 @@ class ZooKeeper(Writes, Reads):
 
     :ivar chroot: the path in front of every path; ``""`` for none.
     :ivar session: the session, and what is known of it.
+    :ivar on_submit: called with each operation that is submitted here; None for nothing.
     :ivar janitor: removes, in the background, what cancelled or failed tasks could not.
     """
 
     def __init__(
         self, runner: Runner, session: Session, background: Background, chroot: str, jobs: Jobs
     ) -> None:
-        super().__init__(runner, session, chroot)
+        self.chroot = chroot
+        self.session = session
+        self.on_submit: Callable[[Pending[Any]], object] | None = None
         self.janitor = Janitor(self, jobs)
-        self._background = background
+        self._runner = runner
+        self._machine = runner.machine
+        self._watches = runner.machine.data.watches
         self._watches.remove = self._remove_watch
+        self._background = background
 
     def __repr__(self) -> str:
         where = f"{self.server or 'no server yet'}{self.chroot}"
@@ -159,3 +195,388 @@ class ZooKeeper(Writes, Reads):
         self._runner.wake()
         await wait_settled(pending, self._machine.withdraw)
         pending.result()
+
+    # --- writes ----------------------------------------------------------------------------------------
+
+    async def create(
+        self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
+    ) -> str:
+        """Create a znode and return its path. The path of a sequential znode ends in the server's number.
+
+        :param data: None for data that is null, which reads as None and not as ``b""``.
+        :param make_parents: create missing parents, persistent and with the same ACL.
+        :param options: ``acl``, ``ephemeral``, ``sequential``, ``container``, ``ttl`` (seconds):
+            see :class:`Create`.
+        :raises NodeExistsError: there is such a znode.
+        :raises NoNodeError: there is no parent; with ``make_parents``, after 100 rounds in which it was gone
+            again.
+        :raises NoChildrenForEphemeralsError: the parent is ephemeral.
+        :raises NoAuthError: the ACL of the parent does not allow it.
+        :raises InvalidACLError: the server does not accept the ACL.
+        :raises ValueError: the options exclude each other.
+        """
+        path, _ = await self.create_with_stat(path, data, make_parents=make_parents, **options)
+        return path
+
+    async def create_with_stat(
+        self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
+    ) -> tuple[str, Stat]:
+        """Create a znode as :meth:`create` does, and return its path and its Stat."""
+        operation = Create(path, data, **options)
+        rounds = _PARENT_ROUNDS if make_parents and path != "/" else 0
+        while True:
+            try:
+                return await self._call(operation)
+            except NoNodeError:
+                if not rounds:
+                    raise
+                rounds -= 1
+                await self.ensure_path(paths.parent(path), acl=operation.acl)
+
+    async def ensure_path(
+        self, path: str, *, acl: Sequence[ACL] | None = None, container: bool = False
+    ) -> None:
+        """Create a znode and its parents, as far as they are missing. ``/`` stands for the chroot, which is
+        created as well.
+
+        :param acl: of the znodes that are created; everything for everyone if None.
+        :param container: create containers.
+        :raises NoNodeError: the server refuses a znode below ``/``, as an injected fault may do.
+        :raises NoChildrenForEphemeralsError: one of the parents is ephemeral.
+        :raises NoAuthError: the ACL of a parent does not allow it.
+        :raises InvalidACLError: the server does not accept the ACL.
+        """
+        missing = [server_path(self.chroot, path)]
+        while missing and missing[-1] != "/":
+            try:
+                with suppress(NodeExistsError):
+                    await self._call(Create(missing[-1], acl=acl, container=container), prefix="")
+                missing.pop()
+            except NoNodeError:
+                if (parent := paths.parent(missing[-1])) == "/":
+                    raise
+                missing.append(parent)
+
+    async def set(self, path: str, data: Data, *, version: int = -1) -> Stat:
+        """Replace the data and return the new Stat.
+
+        :param data: None for data that is null, which reads as None and not as ``b""``.
+        :param version: the version that the data must have; -1 for any.
+        :raises NoNodeError: there is no such znode.
+        :raises BadVersionError: the data has another version.
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await self._call(SetData(path, data, version))
+
+    async def delete(self, path: str, *, version: int = -1, recursive: bool = False) -> None:
+        """Delete a znode.
+
+        :param version: the version that its data must have; -1 for any.
+        :param recursive: first delete all znodes below. This is no transaction: other clients see it happen.
+        :raises NoNodeError: there is no such znode.
+        :raises NotEmptyError: it has children.
+        :raises BadVersionError: its data has another version.
+        :raises NoAuthError: the ACL of the parent does not allow it.
+        """
+        while True:
+            if recursive:
+                await self._delete_descendants(path)
+            try:
+                await self._call(Delete(path, version))
+            except NotEmptyError:
+                if not recursive:
+                    raise
+            else:
+                return
+
+    async def set_acls(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> Stat:
+        """Replace the ACL and return the new Stat.
+
+        :param version: the ``aversion`` that the ACL must have; -1 for any.
+        :raises NoNodeError: there is no such znode.
+        :raises BadVersionError: the ACL has another version.
+        :raises InvalidACLError: the server does not accept the ACL.
+        :raises NoAuthError: the present ACL does not allow it.
+        """
+        return await self._call(SetACL(path, acl, version))
+
+    async def multi(self, operations: Iterable[Operation[Any]]) -> list[Any]:
+        """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one transaction:
+        all or nothing, under one zxid.
+
+        :returns: the results in order: a path, None, a Stat, None.
+        :raises ZooKeeperError: the error of the operation that failed; ``index`` is its position.
+        """
+        return await self._call(Multi(operations))
+
+    def transaction(self) -> Transaction:
+        """Collect operations for :meth:`multi` by method calls."""
+        return Transaction(self.multi)
+
+    async def reconfig(
+        self,
+        joining: str | None = None,
+        leaving: str | None = None,
+        new_members: str | None = None,
+        *,
+        from_config: int = -1,
+    ) -> tuple[Data, Stat]:
+        """Change the members of the ensemble and return its new configuration with its Stat.
+
+        :param joining: servers to add or change, as in ``server.4=host:2888:3888;2181``, comma separated.
+        :param leaving: ids of servers to remove, comma separated.
+        :param new_members: all servers, instead of ``joining`` and ``leaving``.
+        :param from_config: the version that the present configuration must have; -1 for any.
+        :raises ReconfigDisabledError: the servers do not allow it.
+        :raises NewConfigNoQuorumError: too few of the new members are connected and up to date.
+        :raises ReconfigInProgressError: another change is under way.
+        :raises BadVersionError: the present configuration has another version.
+        :raises NoAuthError: this client is not allowed to.
+        """
+        return await self._call(Reconfig(joining, leaving, new_members, from_config))
+
+    # --- reads and watches -----------------------------------------------------------------------------
+
+    async def get(self, path: str) -> tuple[Data, Stat]:
+        """Read the data and the Stat. Data that is null on the server is None, and empty data is ``b""``.
+
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await self._call(GetData(path))
+
+    async def get_and_watch(self, path: str) -> tuple[Data, Stat, Watch]:
+        """Read as :meth:`get` does, and arm a watch that fires when the data changes or the znode is deleted.
+        If this raises, no watch is armed."""
+        watch = Watch(path, self.chroot, self._watches)
+        data, stat = await self._read_and_watch(GetData, watch, WatchKind.DATA)
+        return data, stat, watch
+
+    async def exists(self, path: str) -> Stat | None:
+        """Read the Stat; None if there is no such znode."""
+        try:
+            return await self._call(Exists(path))
+        except NoNodeError:
+            return None
+
+    async def exists_and_watch(self, path: str) -> tuple[Stat | None, Watch]:
+        """Read as :meth:`exists` does, and arm a watch. If there is no such znode, it fires when the znode is
+        created, else when the data changes or the znode is deleted."""
+        watch = Watch(path, self.chroot, self._watches)
+        try:
+            return await self._read_and_watch(Exists, watch, WatchKind.DATA, missing=WatchKind.EXIST), watch
+        except NoNodeError:
+            return None, watch
+
+    async def get_children(self, path: str) -> list[str]:
+        """Read the names of the children, which come in no particular order.
+
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await self._call(GetChildren(path))
+
+    async def get_children_and_stat(self, path: str) -> tuple[list[str], Stat]:
+        """Read as :meth:`get_children` does, and the Stat of the parent."""
+        return await self._call(GetChildrenAndStat(path))
+
+    async def get_children_and_watch(self, path: str) -> tuple[list[str], Watch]:
+        """Read as :meth:`get_children` does, and arm a watch that fires when a child is created or deleted,
+        or the parent is deleted. If this raises, no watch is armed."""
+        watch = Watch(path, self.chroot, self._watches)
+        return await self._read_and_watch(GetChildren, watch, WatchKind.CHILD), watch
+
+    async def get_children_stat_and_watch(self, path: str) -> tuple[list[str], Stat, Watch]:
+        """Read and watch as :meth:`get_children_and_watch` does, and read the Stat of the parent."""
+        watch = Watch(path, self.chroot, self._watches)
+        names, stat = await self._read_and_watch(GetChildrenAndStat, watch, WatchKind.CHILD)
+        return names, stat, watch
+
+    async def get_acls(self, path: str) -> tuple[list[ACL], Stat]:
+        """Read the ACL and the Stat.
+
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL allows neither reading nor administration.
+        """
+        return await self._call(GetACL(path))
+
+    async def get_ephemerals(self, prefix: str = "/") -> list[str]:
+        """Read the paths of this session's ephemeral znodes that begin with a string. Server 3.6 or later."""
+        return await self._call(GetEphemerals(prefix))
+
+    async def get_all_children_number(self, path: str) -> int:
+        """Read the number of znodes below a path, at all depths. Server 3.6 or later.
+
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await self._call(GetAllChildrenNumber(path))
+
+    async def multi_read(self, operations: Iterable[GetData | GetChildren]) -> list[Any]:
+        """Carry out several :class:`GetData` and :class:`GetChildren` in one round trip. Server 3.6 or later.
+
+        :returns: for each, in order, what it returns alone, or the error that it raises alone.
+        """
+        return await self._call(MultiRead(operations))
+
+    async def sync(self, path: str = "/") -> None:
+        """Wait until the connected server has everything that the ensemble had committed when this was asked.
+        A read submitted after it, even without waiting, sees at least that state."""
+        return await self._call(Sync(path))
+
+    async def who_am_i(self) -> list[ClientInfo]:
+        """Read the identities of this connection, as the server knows them. Server 3.7 or later."""
+        return await self._call(WhoAmI())
+
+    async def get_config(self) -> tuple[Data, Stat]:
+        """Read the configuration of the ensemble and its Stat, whose version is what :meth:`reconfig` takes.
+
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await self._call(GetData(CONFIG_PATH), prefix="")
+
+    async def get_config_and_watch(self) -> tuple[Data, Stat, Watch]:
+        """Read as :meth:`get_config` does, and arm a watch that fires when the configuration changes."""
+        watch = Watch(CONFIG_PATH, "", self._watches)
+        data, stat = await self._read_and_watch(GetData, watch, WatchKind.DATA)
+        return data, stat, watch
+
+    @asynccontextmanager
+    async def watch(
+        self, path: str, *, recursive: bool = False, buffer: int = 1024
+    ) -> AsyncIterator[WatchStream]:
+        """Watch a path for as long as the block lasts. Server 3.6 or later.
+
+            async with zk.watch("/app", recursive=True) as events:
+                async for event in events:
+                    match event:
+                        case Missed(): ...                               # read again what you follow
+                        case WatchEvent(type=EventType.CREATED, path=path): ...
+
+        The watch is armed when the block begins: read inside it.
+
+        :param recursive: also report all znodes below. CHILD events come only without it.
+        :param buffer: how many unread events are kept. If more come, one Missed takes the place of all.
+        """
+        check_arguments(buffer=buffer)
+        kind = WatchKind.RECURSIVE if recursive else WatchKind.PERSISTENT
+        stream = WatchStream(path, self.chroot, self._watches, buffer)
+        pending = arm(
+            lambda asks: self.submit(AddWatch(path, AddWatchMode(bool(recursive or not asks)))),
+            *(stream, self._watches, kind),
+        )
+        try:
+            await wait_settled(pending, None)
+            pending.result()
+            yield stream
+        finally:
+            pending.on_settled(lambda _: stream.leave())
+
+    # --- how operations are carried out ----------------------------------------------------------------
+
+    @property
+    def lender(self) -> Runner | None:
+        """What lends the connection for the calls of this object; None if all of them must be seen here."""
+        return self._runner if self.on_submit is None else None
+
+    @property
+    def closing(self) -> bool:
+        """True if nothing can be submitted any more."""
+        return not self._machine.accepting
+
+    def submit(self, operation: Operation[T]) -> Pending[T]:
+        """Send an operation without waiting for its result: the way to pipeline from a single task.
+
+        Cancelling a wait on the :class:`Pending` leaves the operation alone.
+        """
+        return self._submit(operation)
+
+    def withdraw(self, pending: Pending[Any]) -> bool:
+        """Take back an operation that has not left the client: it fails as not sent. Returns False if it has
+        left, or is settled."""
+        return self._machine.withdraw(pending)
+
+    def _submit(self, operation: Operation[T], prefix: str | None = None, send: bool = True) -> Pending[T]:
+        """Send an operation whose path is below ``prefix``; below the chroot if None.
+
+        :param send: False if the caller sends it.
+        """
+        if prefix is None:
+            prefix = self.chroot
+        if not isinstance(operation, Operation):
+            raise BadArgumentsError(
+                None, f'only an operation can be submitted, such as GetData("/a"), not {operation!r:.100}'
+            )
+        body = operation.encode(prefix)  # before the op code: it names the argument that is wrong
+        pending: Pending[T] = Pending(
+            operation.opcode,
+            body,
+            operation.path,
+            lambda reply: operation.decode(reply, prefix),
+            refusal=operation.refusal,
+            retry=operation.idempotent,
+        )
+        if send:
+            self._runner.submit(pending)
+        if self.on_submit is not None:
+            self.on_submit(pending)
+        return pending
+
+    async def _call(self, operation: Operation[T], prefix: str | None = None) -> T:
+        if runs_in_task():
+            await trio.lowlevel.checkpoint_if_cancelled()  # else a request would be sent for nobody
+            pending = self._submit(operation, prefix)
+        else:
+            pending = self._submit(operation, prefix, not sends_itself())
+        await wait_settled(pending, self._machine.withdraw)
+        return pending.result()
+
+    async def _read_and_watch(
+        self,
+        read: Callable[[str, bool], Operation[T]],
+        watch: Watch,
+        kind: WatchKind,
+        missing: WatchKind | None = None,
+    ) -> T:
+        """Make a read that arms a one-shot watch.
+
+        :param read: makes the operation of a path, and of whether it arms a watch at the server.
+        :param missing: the kind of watch that a :class:`NoNodeError` leaves behind, if any.
+        """
+        if runs_in_task():
+            await trio.lowlevel.checkpoint_if_cancelled()
+        pending = arm(
+            lambda asks: self._submit(read(watch.path, asks), watch.prefix),
+            *(watch, self._watches, kind, missing),
+        )
+        try:
+            await wait_settled(pending, self._machine.withdraw)
+        except BaseException:  # cancelled: remove the watch as soon as it is armed
+            pending.on_settled(lambda _: watch.cancel())
+            raise
+        return pending.result()
+
+    def _remove_watch(self, path: str, type: WatcherType) -> None:
+        """Have the server remove a watch without users. Without a connection it has none."""
+        if self.session.state is SessionState.CONNECTED and not self.closing:
+            operation = RemoveWatches(path, type)
+            self._runner.submit(Pending(operation.opcode, operation.encode(""), path))
+
+    async def _delete_descendants(self, path: str) -> None:
+        level = [path]
+        found: list[str] = []
+        while level:
+            listings = [(parent, self.submit(GetChildren(parent))) for parent in level]
+            level = []
+            for parent, pending in listings:
+                try:
+                    level += [paths.join(parent, name) for name in await pending.wait()]
+                except NoNodeError:
+                    if parent == path:
+                        raise
+            found += level
+        # Children before parents: the server keeps the order, so there is no need to wait in between.
+        for pending_delete in [self.submit(Delete(child)) for child in reversed(found)]:
+            # Other clients may create and delete here too; the delete of the path itself will tell.
+            with suppress(NoNodeError, NotEmptyError):
+                await pending_delete.wait()

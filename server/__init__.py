@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .testing.host import open_server
+    from .app.embedded import open_server
 
 __all__ = ["open_server"]
 
@@ -14,6 +14,6 @@ def __getattr__(name: str) -> Any:
     # Imported when it is used, so that the command starts without it.
     if name != "open_server":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .testing.host import open_server
+    from .app.embedded import open_server
 
     return open_server

@@ -1,11 +1,21 @@
-"""How much hypothesis tries: HYPOTHESIS_PROFILE=nightly tries far more, and something else each time. What
-makes the whole suite quicker. And the rules that every test with an ensemble is held against."""
+"""How much hypothesis tries: HYPOTHESIS_PROFILE=nightly tries far more, and something else each time. Which
+long tests run. What makes the suite quicker. The rules that every test with an ensemble is held against.
+
+``tests/long.txt`` names the test functions that cost most: a quarter of the tests, nine tenths of the
+processor's time. ``--long`` says which of their cases run:
+
+* ``fifth`` (the default): a fifth of them. The hash of the commit chooses: the next commit has another fifth.
+* ``whole``: all. What the command line names runs whole: a folder, a file, a test.
+* ``rest``: the other four fifths, and no other test. ``.ci/run`` runs ``fifth``, then ``rest``.
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +23,11 @@ from hypothesis import HealthCheck, settings
 from benchmarks.compiled import keep_compiled
 
 from .support.ensemble_rules.recording import checked
+
+TESTS = Path(__file__).parent
+LONG = frozenset((TESTS / "long.txt").read_text().split())
+"""The functions whose cases cost half a second or more of the processor's time, in all."""
+_LONG_FILES = frozenset(name.partition("::")[0] for name in LONG)
 
 _SLOW_MACHINE = [HealthCheck.too_slow]
 
@@ -51,13 +66,66 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 2
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", choices=("fifth", "whole", "rest"), help="which cases of tests/long.txt run")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist takes the files with the most tests first otherwise
+    config.addinivalue_line("markers", "long: one of tests/long.txt: see tests/conftest.py")
+    if config.option.long is None:
+        named = config.args_source is pytest.Config.ArgsSource.ARGS
+        nightly = settings.get_current_profile_name() == "nightly"
+        config.option.long = "whole" if named or nightly else "fifth"
+    os.environ.setdefault("PYZK_COMMIT", _commit())  # for the workers, too
+
+
+def _commit() -> str:
+    """The commit that is tried, or nothing where there is no repository."""
+    asked = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=TESTS, capture_output=True, text=True, check=False
+    )
+    return asked.stdout.strip()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if config.option.long == "whole":
+        return "long tests: all cases"
+    commit = os.environ["PYZK_COMMIT"][:7] or "no commit"
+    return f"long tests: {config.option.long} of their cases, by {commit}; all with --long whole"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files without a long test need not be read for the rest."""
+    if (
+        config.option.long != "rest"
+        or not collection_path.name.startswith("test_")
+        or collection_path.is_dir()
+    ):
+        return None
+    return collection_path.relative_to(TESTS).as_posix() not in _LONG_FILES or None
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _rank(item.path.relative_to(Path(__file__).parent).as_posix()))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        long = item.nodeid.removeprefix("tests/").partition("[")[0].partition("@")[0] in LONG
+        if long:
+            item.add_marker("long")
+        (chosen if runs(item.nodeid, config.option.long, long=long) else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+    items[:] = sorted(chosen, key=lambda item: _rank(item.path.relative_to(TESTS).as_posix()))
+
+
+def runs(nodeid: str, which: str, *, long: bool) -> bool:
+    """Whether a case runs; ``which`` is the value of ``--long``."""
+    if not long:
+        return which != "rest"
+    in_fifth = crc32(f"{os.environ['PYZK_COMMIT']} {nodeid}".encode()) % 5 == 0
+    return which == "whole" or in_fifth == (which == "fifth")
 
 
 def _rank(path: str) -> int:

@@ -148,7 +148,7 @@ def test_an_installation_in_a_bare_environment_works(installed: Path, tmp_path: 
 def test_a_zipapp_serves_and_shows_the_page(bare: Path, wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         file.extractall(tmp_path / "app")
-    zipapp.create_archive(tmp_path / "app", tmp_path / "server.pyz", main="pyzk.server.cli:main")
+    zipapp.create_archive(tmp_path / "app", tmp_path / "server.pyz", main="pyzk.server.app.cli:main")
     with running(bare / "python", tmp_path / "server.pyz", cwd=tmp_path) as (_, url):
         for path in (ROOT / "server/control/page").iterdir():
             assert page(url, f"page/{path.name}") == path.read_bytes()

@@ -67,7 +67,7 @@ def run(line: list[str]) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def served(platform: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    line = command(platform, "pyzk.server.cli", "--port", "0", "--trace")
+    line = command(platform, "pyzk.server.app.cli", "--port", "0", "--trace")
     with subprocess.Popen(
         line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -116,7 +116,7 @@ def test_the_commands(platform: str) -> None:
             "the signals by which a command",
         ),
         ("pyzk.cli.main", ["exec", "--", "true"], "the signals by which a command"),
-        ("pyzk.server.cli", ["--port", "0", "--data", "data"], "locks of directories"),
+        ("pyzk.server.app.cli", ["--port", "0", "--data", "data"], "locks of directories"),
     ],
 )
 def test_what_windows_cannot_do_is_said_in_one_sentence(

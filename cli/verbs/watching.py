@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from ...client import BadArgumentsError, EventType, Missed, NoNodeError, ZooKeeper
-from ...client.events import Event
+from ...client.registry import Event
 from ...protocol.dump import data_fields
 from ...protocol.text import printable
 from ..context import Context

@@ -16,7 +16,7 @@ from .settings import Settings, SettingsError, check
 from .zookeys import KEY_OF
 
 if TYPE_CHECKING:
-    from .members import Member
+    from .members import ServerAddress
 
 
 @attrs.frozen
@@ -44,7 +44,7 @@ class Configuration:
 
     given: Mapping[str, Given]
     warnings: Sequence[str]
-    members: Sequence[Member] = ()
+    members: Sequence[ServerAddress] = ()
     sync_limit: int | None = None
     init_limit: int | None = None
 

@@ -28,7 +28,7 @@ class MemberError(ValueError):
 
 
 @attrs.frozen
-class Member:
+class ServerAddress:
     """One ``server.N`` line.
 
     :ivar host: where the server is said to run.
@@ -49,7 +49,7 @@ class Member:
     weight: int = 1
 
     @classmethod
-    def parse(cls, number: str, text: str) -> Member:
+    def parse(cls, number: str, text: str) -> ServerAddress:
         """
         :param number: N.
         :param text: ``host:quorum:election[:role][;[host:]port]``.
@@ -86,7 +86,7 @@ class Member:
         return f"{line};{self.client}" if self.client else line
 
 
-def made_up(participants: int, observers: int = 0) -> list[Member]:
+def made_up(participants: int, observers: int = 0) -> list[ServerAddress]:
     """Return the members of an ensemble that is written nowhere, numbered from 1, the observers last.
 
     :raises TypeError: one of these is no number.
@@ -103,15 +103,19 @@ def made_up(participants: int, observers: int = 0) -> list[Member]:
     return [joiner(number, number > participants) for number in range(1, participants + observers + 1)]
 
 
-def joiner(number: int, observes: bool = False) -> Member:
+def joiner(number: int, observes: bool = False) -> ServerAddress:
     """Return the line of a server that is written nowhere.
 
     :raises MemberError: the number cannot be.
     """
-    return Member.parse(str(number), f"127.0.0.1:{_QUORUM + number}:{_ELECTION + number}:{_ROLE[observes]}")
+    return ServerAddress.parse(
+        str(number), f"127.0.0.1:{_QUORUM + number}:{_ELECTION + number}:{_ROLE[observes]}"
+    )
 
 
-def chosen(written: Sequence[Member], participants: int | None, observers: int) -> Sequence[Member]:
+def chosen(
+    written: Sequence[ServerAddress], participants: int | None, observers: int
+) -> Sequence[ServerAddress]:
     """Return the members of the ensemble that is asked for; none for a single server.
 
     :param written: those that a configuration has.
@@ -128,7 +132,7 @@ def chosen(written: Sequence[Member], participants: int | None, observers: int) 
     return written or asked
 
 
-def check(members: Sequence[Member], least: int = 2) -> None:
+def check(members: Sequence[ServerAddress], least: int = 2) -> None:
     """
     :param least: how many servers must vote beside observers.
     :raises MemberError: these are no ensemble by the real server's rules (ensemble.md section 12.4), or two
@@ -156,7 +160,7 @@ def is_of_groups(key: str) -> bool:
     return key.startswith(("group.", "weight."))
 
 
-def grouped(members: Iterable[Member], lines: Iterable[tuple[str, str]]) -> list[Member]:
+def grouped(members: Iterable[ServerAddress], lines: Iterable[tuple[str, str]]) -> list[ServerAddress]:
     """Put servers into groups, and give them weights; without any line they stay as they are.
 
     :param lines: keys and values, as ``group.1`` and ``1:2:3``, ``weight.1`` and ``2``.
@@ -208,7 +212,7 @@ class Configuration:
     :ivar groups: the numbers of the servers of each group that decides; none if all are one.
     """
 
-    members: Mapping[int, Member]
+    members: Mapping[int, ServerAddress]
     version: int = 0
     voters: frozenset[int] = attrs.field(init=False)
     groups: Sequence[frozenset[int]] = attrs.field(init=False)
@@ -226,7 +230,7 @@ class Configuration:
         return [frozenset(group) for group in groups.values() if self._weight(group)]
 
     @classmethod
-    def of(cls, members: Iterable[Member], version: int = 0) -> Configuration:
+    def of(cls, members: Iterable[ServerAddress], version: int = 0) -> Configuration:
         return cls({member.number: member for member in members}, version)
 
     def has_quorum(self, numbers: Iterable[int]) -> bool:
@@ -251,7 +255,7 @@ class Configuration:
         """Return whether a server votes, and its vote counts."""
         return number in self.voters and self.members[number].weight > 0
 
-    def keeps(self, leader: Member) -> bool:
+    def keeps(self, leader: ServerAddress) -> bool:
         """Return whether a leader may go on: it votes, and the others find it where they did."""
         line = self.members.get(leader.number)
         return line is not None and line.votes and (line.host, line.quorum) == (leader.host, leader.quorum)

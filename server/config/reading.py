@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from . import tls
 from .elsewhere import NAMES, close_to
 from .given import Given
-from .members import Member
+from .members import ServerAddress
 from .properties import ConfigError, Entry, parse
 from .settings import check
 from .zookeys import (
@@ -61,7 +61,7 @@ class Reading:
         self.unknown: dict[str, str] = {}
         self.servers: dict[str, Entry] = {}
         self.groups: dict[str, Entry] = {}
-        self.members: list[Member] = []
+        self.members: list[ServerAddress] = []
         self.is_ensemble = False
 
     def take(self, entry: Entry) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from .members import Member, MemberError, grouped, is_of_groups
+from .members import MemberError, ServerAddress, grouped, is_of_groups
 from .members import check as check_members
 from .properties import ConfigError, parse, text_of
 from .reading import Reading
@@ -42,7 +42,7 @@ def find(reading: Reading) -> None:
         return
     for key, entry in reading.servers.items():
         try:
-            reading.members.append(Member.parse(key.removeprefix("server."), entry.value))
+            reading.members.append(ServerAddress.parse(key.removeprefix("server."), entry.value))
             check_members(reading.members if len(reading.members) == len(reading.servers) else (), least)
         except MemberError as error:
             reading.refuse(entry, str(error))

@@ -4,7 +4,6 @@
 ``/``                  for browsers the page, with its files below ``/page/`` (:mod:`.files`); for programs
                        what there is
 ``/api/v1/...``        the control API (:mod:`.api`); ``/openapi.json`` describes it
-``/command/...``       the commands of ZooKeeper's ControllerService (:mod:`.controller_service`)
 ``/commands/...``      the commands of ZooKeeper's admin server (:mod:`..monitoring.admin`)
 ``/metrics``           metrics for Prometheus (:mod:`..monitoring.prometheus`)
 =====================  =====================================================================================
@@ -23,21 +22,36 @@ import trio
 from ...protocol.version import __version__
 from ..logger import logger
 from ..monitoring import admin
-from ..net.http import Request, Response
+from ..net.http import HttpServer, Request, Response
 from ..net.importing import load
-from . import controller_service, files
-from .api import PREFIX, Control
+from ..testing.takeover import controls_of
+from . import api, files
+from .api import PREFIX
+from .control import Control
 from .guard import check_control, check_page
 from .routes import ApiError, answer_text, problem
 from .servers import Servers
 
 if TYPE_CHECKING:
-    from ..serve import Server
+    from ..net.server import Server
 
 _LET_IN_NOBODY: Final = (401, 403)
 """Statuses of requests from those who may not see or change anything."""
 _SHOWN: Final = 100
 """Characters of a path in a log line."""
+_TIMEOUT = 30.0
+"""Seconds that a client has for a request, and again for taking the answer."""
+_MAX_BODY = 4 * 2**20
+"""Bytes of a request, such as a tree to load."""
+
+
+def make_http(server: Server, nursery: trio.Nursery) -> HttpServer:
+    """Make what answers HTTP on the ports of one server. The arguments are those of :class:`Port`."""
+
+    def body_limit(request: Request) -> int:
+        return admin.body_limit(request, server.service, _MAX_BODY)
+
+    return HttpServer(Port(server, nursery).answer, _TIMEOUT, server.service.unread, body_limit)
 
 
 class Port:
@@ -48,7 +62,7 @@ class Port:
 
     def __init__(self, server: Server, nursery: trio.Nursery) -> None:
         self._server = server
-        self._servers = Servers(nursery)
+        self._servers = Servers(nursery, server.http_factory)
         self._control: Control | None = None
 
     async def answer(self, request: Request) -> Response:
@@ -74,10 +88,7 @@ class Port:
             return answer_text(self._welcome())
         if path.startswith(f"{PREFIX}/") or path == "/openapi.json":
             check_control(request, self._hosts(), settings.control_token)
-            return await self._for_control().answer(request)
-        if path.startswith(controller_service.PREFIX):
-            check_control(request, self._hosts(), settings.control_token)
-            return await controller_service.answer(self._for_control(), request)
+            return await api.answer(self._for_control(), request)
         service, now = self._server.service, self._server.clock.now()
         if path == settings.admin_url or path.startswith(f"{settings.admin_url}/"):
             response = admin.answer(request, service, now)
@@ -96,7 +107,7 @@ class Port:
         """From the first request on, but for those that follow the trace, the history is recorded."""
         if self._control is None:
             self._server.service.is_controlled = True
-            self._control = Control(self._server.hand_over(), self._servers)
+            self._control = Control(controls_of(self._server), self._servers)
         return self._control
 
     def _hosts(self) -> list[str]:

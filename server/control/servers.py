@@ -14,7 +14,8 @@ from ..config.given import Configuration
 from ..config.members import chosen
 from ..config.settings import Settings
 from ..core.failures import report
-from ..flags import timing
+from ..ensemble.timing import timing_of
+from ..net.server import HttpFactory
 from ..testing.clock import ClockMode
 from ..testing.controls import Controls
 from ..testing.host import HISTORY_LIMIT, Launch
@@ -46,11 +47,13 @@ class Started:
 class Servers:
     """
     :param nursery: in which they run.
+    :param http: makes what answers HTTP on their ports.
     :ivar running: by number.
     """
 
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(self, nursery: trio.Nursery, http: HttpFactory | None) -> None:
         self._nursery = nursery
+        self._http = http
         self._last = 0
         self._starting = 0
         self.running: dict[int, Started] = {}
@@ -80,7 +83,9 @@ class Servers:
         found = _configuration(config, ensemble is not None)
         given: dict[str, Any] = {field: each.value for field, each in found.given.items()}
         settings = Settings(**{"port": 0, **given})
-        launch: Launch | EnsembleLaunch = Launch(clock, record, HISTORY_LIMIT, settings, hostile)
+        launch: Launch | EnsembleLaunch = Launch(
+            clock, record, HISTORY_LIMIT, settings, hostile, http=self._http
+        )
         _check_addresses(settings)
         members = chosen(found.members, ensemble, observers)
         if election_ms is not None and not members:
@@ -90,8 +95,8 @@ class Servers:
                 raise ApiError(400, "hostile is for a single server; leave it out with an ensemble")
             from ..testing.ensemble import EnsembleLaunch
 
-            times = timing(found, election_ms)
-            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, times, settings)
+            timing = timing_of(found, election_ms)
+            launch = EnsembleLaunch(members, clock, record, HISTORY_LIMIT, timing, settings, self._http)
         self._last += 1
         number = self._last
         self._starting += 1

@@ -48,7 +48,7 @@ from .engine import SYNC, Waiting
 from .log import Asker, Proposal, Result
 
 if TYPE_CHECKING:
-    from .course import Course
+    from .ensemble import Ensemble
     from .member import Member
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ _MULTI, _RECONFIG = OpCode.MULTI.value, OpCode.RECONFIG.value
 class _Served(dict[int, Client]):
     """Which sessions are connected, at any server."""
 
-    def __init__(self, ensemble: Course) -> None:
+    def __init__(self, ensemble: Ensemble) -> None:
         super().__init__()
         self._ensemble = ensemble
 
@@ -83,7 +83,7 @@ class Leader(Engine):
         ends when its server applies that change, at its next check at the latest (ensemble.md 10.3).
     """
 
-    def __init__(self, ensemble: Course, member: Member, number: int, now: int) -> None:
+    def __init__(self, ensemble: Ensemble, member: Member, number: int, now: int) -> None:
         engine = member.engine
         super().__init__(engine.settings, now=now, epoch=engine.wall_clock(now))
         self.ensemble = ensemble
@@ -305,7 +305,7 @@ class Leader(Engine):
     def end_session(self, session: Session, expired: bool, request: bytes = NO_REQUEST) -> None:
         super().end_session(session, expired, request)
         self.owners.pop(session.id, None)
-        self.ensemble.moves.end(session.id)
+        self.ensemble.redirects.end(session.id)
 
     def _reap(self, path: str) -> None:
         self._prepare(lambda: super(Leader, self)._reap(path))

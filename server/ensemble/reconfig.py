@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from ...protocol.constants import CONFIG_PATH
 from ...protocol.errors import BadArgumentsError, BadVersionError, MarshallingError
 from ...protocol.records import ReconfigFields
-from ..config.members import Configuration, Member, MemberError, check_numbers, grouped, is_of_groups
+from ..config.members import Configuration, MemberError, ServerAddress, check_numbers, grouped, is_of_groups
 
 _LARGEST_PORT = 65535
 _EVERYWHERE = re.compile(r"127\..*|0\.0\.0\.0|localhost|(0*:)*:?0*1?")
@@ -70,8 +70,8 @@ def changed(before: Configuration, request: ReconfigFields, zxid: int, least: in
     return after
 
 
-def _full(text: str, least: int) -> dict[int, Member]:
-    members: dict[int, Member] = {}
+def _full(text: str, least: int) -> dict[int, ServerAddress]:
+    members: dict[int, ServerAddress] = {}
     groups: list[tuple[str, str]] = []
     for line in _parts(text.replace(",", "\n"), "\n"):
         key, _, value = (part.strip() for part in line.partition("="))
@@ -95,7 +95,7 @@ def _full(text: str, least: int) -> dict[int, Member]:
         raise MarshallingError(CONFIG_PATH, str(error)) from None
 
 
-def _joiner(text: str) -> Member:
+def _joiner(text: str) -> ServerAddress:
     parts = list(_parts(text, "="))
     if len(parts) != 2:
         raise _refused(f"a server that joins is server.N=host:quorum:election[:role];port, not {text!r}")
@@ -105,11 +105,11 @@ def _joiner(text: str) -> Member:
     return member
 
 
-def _parse(key: str, value: str) -> Member:
+def _parse(key: str, value: str) -> ServerAddress:
     """Read the line of a server."""
     number = str(_number(key.rpartition(".")[2]))
     try:
-        member = Member.parse(number, value)
+        member = ServerAddress.parse(number, value)
     except MemberError as error:
         raise _refused(str(error)) from None
     if max(member.quorum, member.election, member.client_port or 0) > _LARGEST_PORT:
@@ -127,7 +127,7 @@ def _parts(text: str, separator: str) -> Iterator[str]:
     return (part.strip() for part in text.split(separator) if part.strip())
 
 
-def _addresses(member: Member) -> set[tuple[str, str]]:
+def _addresses(member: ServerAddress) -> set[tuple[str, str]]:
     host, _, port = member.client.rpartition(":")
     ends = {(member.host, str(member.quorum)), (member.host, str(member.election)), (host.strip("[]"), port)}
     return {end for end in ends if not _EVERYWHERE.fullmatch(end[0])}

@@ -1,7 +1,7 @@
 """The admin server (operator-surface.md section 2): one HTTP request in, one answer out, without a socket.
 
-URL, methods, status and format are those of the real server, down to the blanks. A request passes these
-checks, in this order:
+URL, methods, status, names and values are those of the real server; the JSON is on one line. A request passes
+these checks, in this order:
 
 1. Its path is below ``admin.commandURL``: else 404. Its method is GET, HEAD or POST: else 405
    (TRACE: 403).
@@ -16,19 +16,19 @@ The commands are those of :data:`.commands.COMMANDS`.
 
 from __future__ import annotations
 
+import json
 import math
 import socket
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import AuthFailedError, NoAuthError
 from ..config.tls import subject_text
 from ..logger import logger
 from ..net.http import Request, Response, method_refused, plain, web_page_behind
 from ..net.service import java_address
-from .commands import BY_NAME, COMMANDS, Ask, Command, CommandRefused, Data, Stream
-from .jackson import Rows, pieces
+from .commands import BY_NAME, COMMANDS, Ask, Command, CommandRefused, Data, Rows, Stream
 from .words import NOT_SERVING, in_pieces
 
 if TYPE_CHECKING:
@@ -180,5 +180,34 @@ def _json(status: int, command: str, data: Data | Rows, error: str | None = None
     last = {"command": command} if has_error else {"command": command, "error": error}
     whole = Rows(chain(rows, last.items()))
     # A path may hold what UTF-8 cannot encode: it becomes an escape of JSON
-    body = (piece.encode("utf-8", "backslashreplace") for piece in in_pieces(pieces(whole)))
+    body = (piece.encode("utf-8", "backslashreplace") for piece in in_pieces(_texts(whole)))
     return Response(status, next(body), {"content-type": "application/json"}, body)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the JSON of a value in pieces. An iterator is a list, and a double that is no number is "NaN"."""
+    if isinstance(value, dict):
+        value = Rows(iter(value.items()))
+    if isinstance(value, Rows):
+        before = "{"
+        for key, item in value.rows:
+            if key is None:
+                yield ""
+            else:
+                yield f"{before}{_quoted(str(key))}: "
+                yield from _texts(item)
+                before = ", "
+        yield "}" if before == ", " else "{}"
+    elif isinstance(value, list | Iterator):
+        before = "["
+        for item in value:
+            yield before
+            yield from _texts(item)
+            before = ", "
+        yield "]" if before == ", " else "[]"
+    else:
+        yield _quoted(value if value == value else "NaN")
+
+
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+"""As json.dumps(), which makes an encoder for each call."""

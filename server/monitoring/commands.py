@@ -3,7 +3,7 @@
 :data:`COMMANDS` is the table of contents. A command is a function that gets an :class:`Ask` and returns what
 the JSON object of the answer holds, under the names of the real server. A figure without a meaning for one
 process in memory has the value that the real server shows when idle. A list or object that may be long is an
-iterator, or :class:`.jackson.Rows`: it is read while other clients are served.
+iterator, or a :class:`Rows`: it is read while other clients are served.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import attrs
 from ..config.properties import masked
 from ..config.zookeys import KEY_OF, is_secret
 from ..logger import logger
-from .jackson import Rows
 from .words import environment, monitored, operation_name, version_text
 
 if TYPE_CHECKING:
@@ -30,6 +29,13 @@ if TYPE_CHECKING:
 
 Data: TypeAlias = dict[str, Any]
 """The answer of a command; see above."""
+
+
+@attrs.frozen
+class Rows:
+    """A JSON object, row by row. A row whose name is None is left out: it only ends a step of the work."""
+
+    rows: Iterator[tuple[object, Any]]
 
 
 class CommandRefused(Exception):

@@ -3,7 +3,8 @@
 :class:`EmbeddedServer` runs it in a thread, for tests with any client; :func:`open_server` in the test's own
 trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several that pretend to be an ensemble.
 All have the same controls: sessions expire on the server, time jumps, requests fail as they are told to.
-Names are imported when they are used: the pytest plugin must cost nothing until then.
+Names are imported when they are used: the pytest plugin must cost nothing until then. What is put together of
+all rooms (:mod:`pyzk.server.app`) is only named here, for those who write tests.
 """
 
 from __future__ import annotations
@@ -12,52 +13,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..app.embedded import EmbeddedServer, open_server
+    from ..app.embedded_ensemble import EmbeddedEnsemble, open_ensemble
+    from ..ensemble.errors import EnsembleError
+    from ..ensemble.timing import Timing
     from .advisor.finding import Finding
     from .chaos import Chaos, Injected
     from .clock import ServerClock
     from .contents import Node
     from .controls import Controls
-    from .embedded import EmbeddedServer, ServerDied, ServerStopped
-    from .ensemble import (
-        EmbeddedEnsemble,
-        EnsembleControls,
-        EnsembleError,
-        LocalEnsemble,
-        Timing,
-        open_ensemble,
-    )
+    from .controls.ensemble import EnsembleControls
+    from .ensemble import LocalEnsemble
     from .faults import Fault, FaultNeverFired
     from .history import Entry
     from .holding import HeldMessage
-    from .host import LocalServer, open_server
+    from .host import LocalServer
+    from .in_thread import ServerDied, ServerStopped
     from .sessions import SessionInfo, UnknownSessionError
     from .snapshots import Snapshot
 
 _HOMES = {
-    "Chaos": "chaos",
-    "Controls": "controls",
-    "EmbeddedEnsemble": "ensemble",
-    "EmbeddedServer": "embedded",
-    "EnsembleControls": "ensemble",
-    "EnsembleError": "ensemble",
-    "Entry": "history",
-    "Fault": "faults",
-    "FaultNeverFired": "faults",
-    "Finding": "advisor.finding",
-    "HeldMessage": "holding",
-    "Injected": "chaos",
-    "LocalEnsemble": "ensemble",
-    "LocalServer": "host",
-    "Node": "contents",
-    "ServerClock": "clock",
-    "ServerDied": "embedded",
-    "ServerStopped": "embedded",
-    "SessionInfo": "sessions",
-    "Snapshot": "snapshots",
-    "Timing": "ensemble",
-    "UnknownSessionError": "sessions",
-    "open_ensemble": "ensemble",
-    "open_server": "host",
+    "Chaos": ".chaos",
+    "Controls": ".controls",
+    "EmbeddedEnsemble": "..app.embedded_ensemble",
+    "EmbeddedServer": "..app.embedded",
+    "EnsembleControls": ".controls.ensemble",
+    "EnsembleError": "..ensemble.errors",
+    "Entry": ".history",
+    "Fault": ".faults",
+    "FaultNeverFired": ".faults",
+    "Finding": ".advisor.finding",
+    "HeldMessage": ".holding",
+    "Injected": ".chaos",
+    "LocalEnsemble": ".ensemble",
+    "LocalServer": ".host",
+    "Node": ".contents",
+    "ServerClock": ".clock",
+    "ServerDied": ".in_thread",
+    "ServerStopped": ".in_thread",
+    "SessionInfo": ".sessions",
+    "Snapshot": ".snapshots",
+    "Timing": "..ensemble.timing",
+    "UnknownSessionError": ".sessions",
+    "open_ensemble": "..app.embedded_ensemble",
+    "open_server": "..app.embedded",
 }
 
 __all__ = [
@@ -91,5 +90,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    value = globals()[name] = getattr(import_module(_HOMES[name], __name__), name)
     return value

@@ -26,8 +26,7 @@ import pytest
 from . import shown
 
 if TYPE_CHECKING:
-    from .embedded import EmbeddedServer
-    from .ensemble import EmbeddedEnsemble
+    from . import EmbeddedEnsemble, EmbeddedServer
     from .process import ProcessServer
 
 Scope: TypeAlias = Literal["session", "package", "module", "class", "function"]
@@ -61,7 +60,7 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
 
     @pytest.fixture(scope=scope)
     def zk_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
-        from .embedded import EmbeddedServer
+        from . import EmbeddedServer
 
         numbers = {name: option(request.config, name) for name in ("tick_time", "hostile")}
         given = {name: int(number) for name, number in numbers.items() if number} | settings
@@ -89,7 +88,7 @@ def zk_ensemble(
 
     @pytest.fixture(scope=scope)
     def zk_ensemble(request: pytest.FixtureRequest) -> Iterator[EmbeddedEnsemble]:
-        from .ensemble import EmbeddedEnsemble
+        from . import EmbeddedEnsemble
 
         with EmbeddedEnsemble(participants, observers, **settings) as ensemble:
             servers = request.node.stash.setdefault(SERVERS, {})

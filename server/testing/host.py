@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import trio
 
-from ..config.arguments import check_type, settings_of
+from ..config.arguments import check_type
 from ..config.settings import Settings
+from ..monitoring.server import MonitoredServer
 from ..net.clock import Clock
-from ..serve import Server, service_of
+from ..net.server import HttpFactory, Server, service_of
 from . import shown
 from .clock import CLOCK_MODES, ClockMode
 from .controls import Controls
@@ -55,39 +56,10 @@ class LocalServer(Controls):
 def take_over(server: Server, hostile: int | None = None) -> LocalServer:
     """Put a server that runs into a test's hands; its history is recorded once somebody asks for that.
 
-    :param hostile: as for :func:`open_server`.
+    :param hostile: as for :class:`Launch`.
     """
     running = Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT, hostile=hostile)
     return LocalServer(running)
-
-
-def open_server(
-    *,
-    clock: ClockMode = "running",
-    record: bool = True,
-    history_limit: int = HISTORY_LIMIT,
-    data: str | os.PathLike[str] | None = None,
-    hostile: int | None = None,
-    **settings: Any,
-) -> AbstractAsyncContextManager[LocalServer]:
-    """Run a server in the caller's trio run: an async context manager that yields its controls.
-
-    It lives on trio's clock, so under ``autojump_clock`` its sessions expire in no real time. It listens on a
-    port of the kernel's choosing; :meth:`.LocalServer.open_stream` connects without a socket.
-
-    :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``clock.advance`` alone.
-    :param record: whether the history is recorded.
-    :param history_limit: how many entries are kept.
-    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
-        them.
-    :param hostile: a seed: the server shows behaviour that is legal but rare, all the time (:mod:`.hostile`).
-    :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
-    :raises TypeError: for a setting that does not exist.
-    :raises ValueError: for one out of range.
-    :raises OSError: on entering, if the address cannot be bound.
-    :raises StorageError: on entering, if the data cannot be used.
-    """
-    return Launch(clock, record, history_limit, settings_of(settings), hostile, data).open()
 
 
 def known_clock(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -108,7 +80,10 @@ def known_history(instance: Any, limit: attrs.Attribute[Any], value: int) -> Non
 
 @attrs.frozen
 class Launch:
-    """The arguments with which a server is started."""
+    """The arguments with which a server is started.
+
+    :ivar http: makes what answers HTTP on the port of clients.
+    """
 
     clock: ClockMode = attrs.field(validator=known_clock)
     record: bool | None  # None: once somebody asks for the history
@@ -116,6 +91,7 @@ class Launch:
     settings: Settings
     hostile: int | None = attrs.field(default=None, validator=check_type)
     data: str | os.PathLike[str] | None = attrs.field(default=None, validator=check_type)
+    http: HttpFactory | None = None
 
     def _storage(self, stack: ExitStack) -> Storage | None:
         """Read the data that the server starts with.
@@ -141,7 +117,7 @@ class Launch:
 
         clock = Clock(frozen=self.clock == "frozen")
         with ExitStack() as stack:
-            server = Server(self.settings, clock, service_of(self._storage(stack)))
+            server = MonitoredServer(self.settings, clock, service_of(self._storage(stack)), http=self.http)
             async with hosted(server.run, clock, ended):
                 running = Running(
                     server,

@@ -23,8 +23,7 @@ import pytest
 from . import factories, shown
 
 if TYPE_CHECKING:
-    from .embedded import EmbeddedServer
-    from .ensemble import EmbeddedEnsemble
+    from . import EmbeddedEnsemble, EmbeddedServer
 
 _OPTIONS = {
     "hosts": ("HOSTS", "connect string of a running server or ensemble: zk_noproc, and zk_client by default"),
@@ -132,7 +131,7 @@ def _somebody_may_press_enter() -> bool:
 
 
 def _sections(name: str, server: EmbeddedServer | EmbeddedEnsemble) -> list[tuple[str, str]]:
-    from .embedded import ServerDied, ServerStopped
+    from . import ServerDied, ServerStopped
 
     try:
         return shown.sections(name, server)

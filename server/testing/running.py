@@ -11,7 +11,7 @@ from weakref import WeakSet
 from ..core.engine import Engine
 from ..core.txn import Txn
 from ..net.clock import Clock
-from ..serve import Server
+from ..net.server import Server
 from .advice import Advised
 from .gate import MessageGate
 from .history import Entry, EntryKind, History, Listener, Recorder

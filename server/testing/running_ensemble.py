@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from ..config.members import Member as Address
+from ..config.members import ServerAddress
+from ..ensemble.host import EnsembleHost
 from ..ensemble.member import Member
-from ..serve import Server
-from ..together import Servers
+from ..net.server import Server
 from .advice import Advised
 from .ensemble_history import EnsembleHistory
 from .history import Entry, History, Listener, Recorder
 from .observers import SessionNames
 from .running import Running
-
-if TYPE_CHECKING:
-    from .controls.server import Controls
 
 
 class _Part(Running):
@@ -53,7 +50,7 @@ class RunningEnsemble(Advised):
     :param record: whether the history is recorded; None: once somebody asks for that.
     :param history_limit: how many entries are kept, for each server and for all together.
     :cvar is_ensemble: True: entries of the history name their server.
-    :ivar servers: the servers with their sockets.
+    :ivar host: the servers with their sockets.
     :ivar parts: what each server consists of, by number.
     :ivar history: of all servers; empty until it is recorded.
     :ivar names: of sessions.
@@ -62,18 +59,18 @@ class RunningEnsemble(Advised):
 
     is_ensemble: ClassVar[bool] = True
 
-    def __init__(self, servers: Servers, *, record: bool | None, history_limit: int) -> None:
+    def __init__(self, host: EnsembleHost, *, record: bool | None, history_limit: int) -> None:
         super().__init__()
-        self.servers = servers
-        self.started = servers.clock.now()
+        self.host = host
+        self.started = host.clock.now()
         self.names = SessionNames()
-        self.history = EnsembleHistory(servers.ensemble.epoch << 32)
+        self.history = EnsembleHistory(host.ensemble.epoch << 32)
         self.parts: dict[int, _Part] = {}
         self._recording = record, history_limit
-        self._controls_of: Callable[[int], Controls] | None = None
-        for number, server in servers.servers.items():
+        self._controls_of: Callable[[int], object] | None = None
+        for number, server in host.servers.items():
             self._take(number, server)
-        servers.ensemble.on_change = self._note_role
+        host.ensemble.on_change = self._note_role
 
     def _take(self, number: int, server: Server) -> None:
         self.parts[number] = part = _Part(self, number, server, *self._recording)
@@ -84,28 +81,28 @@ class RunningEnsemble(Advised):
         if self._controls_of is not None:
             server.controls = self._controls_of(number)
 
-    def hand_over(self, controls_of: Callable[[int], Controls]) -> None:
+    def hand_over(self, controls_of: Callable[[int], object]) -> None:
         """Let a test control the servers.
 
         :param controls_of: gives the controls of one.
         """
         self._controls_of = controls_of
-        for number, server in self.servers.servers.items():
+        for number, server in self.host.servers.items():
             server.controls = controls_of(number)
 
-    def add(self, address: Address) -> None:
+    def add(self, address: ServerAddress) -> None:
         """Make a further server, which does not run yet.
 
         :raises OSError: its address cannot be bound.
         """
-        self._take(address.number, self.servers.add(address))
+        self._take(address.number, self.host.add(address))
 
     def _note_role(self, member: Member, text: str) -> None:
         self.parts[member.number].enter(text, kind="role")
 
     def now_ms(self) -> int:
         """Return the time of the clock in whole ms."""
-        return next(iter(self.parts.values())).service.at(self.servers.clock.now())
+        return next(iter(self.parts.values())).service.at(self.host.clock.now())
 
     @property
     def max_buffer(self) -> int:
@@ -113,8 +110,8 @@ class RunningEnsemble(Advised):
 
     def receive(self) -> None:
         """Handle what has arrived at the sockets of all servers."""
-        self.servers.receive()
-        self.servers.ensemble.now = max(self.servers.ensemble.now, self.now_ms())
+        self.host.receive()
+        self.host.ensemble.now = max(self.host.ensemble.now, self.now_ms())
 
     def each(self) -> Iterable[Running]:
         """Return the servers that this is."""

@@ -22,16 +22,17 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ...protocol.text import printable, session_text
-from ..logs import LineWriter
-from ..serve import Server
+from ..lines import LineWriter
+from ..net.server import Server
 from .describe import error_name
 from .globs import Glob
 from .history import Entry
 from .operations import operation_name
 from .running import Running
+from .takeover import running_of
 
 if TYPE_CHECKING:
-    from ..together import Servers
+    from ..ensemble.host import EnsembleHost
     from .running_ensemble import RunningEnsemble
 
 FORMATS: Final = ("text", "json")
@@ -248,9 +249,9 @@ class Trace:
             raise OSError(errno.EBADF, "it is closed")
         return cls(sys.stdout.fileno(), selection, style)
 
-    def attach(self, server: Server | Servers) -> None:
+    def attach(self, server: Server | EnsembleHost) -> None:
         """Show what this server does from now on, or all servers of an ensemble."""
-        Tracer(server.hand_over().running, self._selection, self._write)
+        Tracer(running_of(server), self._selection, self._write)
 
     def _write(self, traced: Traced) -> None:
         self._lines.write(traced.as_line(self._style, colours=self._colours))

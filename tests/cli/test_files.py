@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from pyzk.cli.main import main
 from pyzk.protocol.dump import Choice
 from pyzk.protocol.files import places
-from pyzk.server import dumps
+from pyzk.server.app import dumps
 from pyzk.server.testing import EmbeddedServer, Node
 
 from .conftest import Result, Run

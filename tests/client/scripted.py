@@ -7,10 +7,11 @@ from typing import Any
 
 import attrs
 
+from pyzk.client.auth import Credential
 from pyzk.client.machine import SessionMachine
 from pyzk.client.registry import WatchRegistry
 from pyzk.client.request import Request
-from pyzk.client.session_data import Credential, SessionData
+from pyzk.client.session_data import SessionData
 from pyzk.protocol.constants import WATCH_XID, EventType
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record

@@ -15,8 +15,7 @@ import trustme
 from trio.testing import MockClock
 
 from pyzk.client import ConnectionLossError, Host, SessionState, connect
-from pyzk.client.hosts import HostCycle
-from pyzk.client.resolver import Resolver
+from pyzk.client.hosts import HostCycle, Resolver
 from pyzk.recipes import Lock
 from pyzk.server.testing import Controls
 

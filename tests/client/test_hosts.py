@@ -88,6 +88,15 @@ def test_a_server_that_is_preferred_comes_first() -> None:
     assert {cycle.next()[0] for _ in HOSTS} == set(HOSTS)
 
 
+def test_a_server_that_is_preferred_keeps_one_turn() -> None:
+    cycle = HostCycle(HOSTS, random.Random(1))
+    cycle.prefer(HOSTS[3])
+    assert len(cycle) == 5
+    order = [cycle.next()[0] for _ in range(10)]
+    assert set(order[:5]) == set(HOSTS)
+    assert order[:5] == order[5:]
+
+
 def test_a_round_pauses_only_at_its_start() -> None:
     cycle = HostCycle(HOSTS, random.Random(1))
     pauses = [cycle.next()[1] for _ in range(25)]

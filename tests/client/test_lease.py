@@ -309,6 +309,28 @@ def test_the_leader_vouches_for_what_was_answered_a_third_of_the_timeout_ago(lea
     assert lease.deadline == 105 + T, "never back"
 
 
+def test_what_was_sent_long_ago_and_answered_lately_is_not_vouched_for(lease: Lease) -> None:
+    """Of two answers the older one counts, as long as the newer one is too new."""
+    lease.answered(105, 106)
+    lease.answered(107, 112)
+    lease.prove(106 + T / 3)
+    assert lease.deadline == 105 + T
+    lease.prove(112 + T / 3 - 0.1)
+    assert lease.deadline == 105 + T
+    lease.prove(112 + T / 3)
+    assert lease.deadline == 107 + T
+
+
+def test_without_a_session_nothing_is_short() -> None:
+    lease = Lease()
+    assert lease.short_at == math.inf
+    lease.keep(lambda: None, 100)
+    assert lease.short_at == math.inf
+    assert not lease.warned
+    lease.attached(100, 101, T)
+    assert lease.short_at == pytest.approx(100 + T - T / 5)
+
+
 def test_another_server_vouches_for_nothing_of_the_one_before(lease: Lease) -> None:
     lease.answered(105, 106)
     lease.disconnected()

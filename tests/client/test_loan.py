@@ -104,6 +104,11 @@ def test_xids_begin_again_after_the_largest(pair: tuple[socket.socket, socket.so
     assert send(Loan(pair[0], INT_MAX, LIMIT, LIMIT, Borrower())).xid == 1
 
 
+def test_a_claim_is_taken_once(loan: Loan) -> None:
+    exchange = send(loan)
+    assert [exchange.take_claim() for _ in range(3)] == [True, False, False]
+
+
 def test_a_large_request_is_for_the_loop(loan: Loan, theirs: socket.socket) -> None:
     with pytest.raises(TakenError):
         loan.send(Request(OpCode.SET_DATA, b"x" * LIMIT), lambda: None)

@@ -125,6 +125,24 @@ async def test_servers_that_fail_are_named_once_a_minute(
         await zk.session.wait_connected()
 
 
+async def test_before_the_first_session_servers_that_fail_are_no_warning(
+    autojump_clock: MockClock, server: Controls, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error of ``connect`` names them."""
+    caplog.set_level(logging.INFO, "pyzk.client")
+    attempts = 0
+
+    async def refuse_twice(host: str, port: int) -> trio.abc.Stream:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 3:
+            raise ConnectionRefusedError("not yet")
+        return server.open_stream()
+
+    async with connect("a", connector=refuse_twice):
+        assert lines(caplog) == ["INFO Not served by a:2181", "INFO Connected to a:2181 after"]
+
+
 async def test_a_refused_credential_is_logged_without_it(
     autojump_clock: MockClock, server: Controls, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -177,6 +195,21 @@ async def test_an_observer_learns_of_requests(autojump_clock: MockClock, server:
         ("get_data", 0, NoNodeError),
         ("get_data", pytest.approx(2), None),
     ]
+
+
+async def test_requests_are_timed_from_the_call_on(autojump_clock: MockClock, server: Controls) -> None:
+    recorder = Recorder()
+    async with client(server, observer=recorder) as zk:
+        await trio.sleep(3)
+        server.pause()
+        first = zk.submit(GetData("/"))
+        await trio.sleep(1)
+        second = zk.submit(GetData("/"))
+        await trio.sleep(1)
+        server.resume()
+        await first.wait()
+        await second.wait()
+    assert [seconds for _, seconds, _ in recorder.requests] == pytest.approx([2, 1])
 
 
 async def test_an_observer_learns_how_long_the_client_was_away(

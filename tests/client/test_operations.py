@@ -10,20 +10,25 @@ from hypothesis import strategies as st
 
 from pyzk.client import Check, Create, CreateMode, Delete, GetChildren, GetData, SetACL, SetData, Sync
 from pyzk.client.batch import Multi, MultiRead
-from pyzk.client.operations import GetEphemerals, client_path, server_path
+from pyzk.client.operations import GetEphemerals, Reconfig, client_path, server_path
 from pyzk.protocol.errors import BadArgumentsError, BadVersionError, NoNodeError
 from pyzk.protocol.jute import JuteError
 from pyzk.protocol.multi import MultiResult, decode_multi, encode_results
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import (
+    CheckVersionRequest,
     Create2Response,
     CreateRequest,
     CreateResponse,
+    DeleteRequest,
     ErrorResponse,
     GetChildrenResponse,
     GetDataResponse,
     GetEphemeralsResponse,
     MultiHeader,
+    ReconfigRequest,
+    SetACLRequest,
+    SetDataRequest,
     SetDataResponse,
     Stat,
 )
@@ -90,6 +95,20 @@ def test_the_options_of_a_create(options: dict[str, Any], mode: CreateMode, opco
 def test_options_of_a_create_that_exclude_each_other(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="exclude"):
         Create("/a", **options)
+
+
+@pytest.mark.parametrize(
+    ("operation", "request_record"),
+    [
+        (Delete("/a"), DeleteRequest("/a", -1)),
+        (Check("/a"), CheckVersionRequest("/a", -1)),
+        (SetData("/a", b"1"), SetDataRequest("/a", b"1", -1)),
+        (SetACL("/a", []), SetACLRequest("/a", [], -1)),
+        (Reconfig("x", "y", None), ReconfigRequest("x", "y", None, -1)),
+    ],
+)
+def test_without_a_version_any_will_do(operation: Any, request_record: Any) -> None:
+    assert operation.request("") == request_record
 
 
 def test_ephemerals_outside_the_chroot_are_left_out() -> None:

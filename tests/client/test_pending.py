@@ -347,14 +347,14 @@ def test_a_watch_that_is_cancelled_is_told_from_one_that_has_fired() -> None:
 
 
 def o_event(path: str) -> Any:
-    from pyzk.client.events import WatchEvent
+    from pyzk.client.registry import WatchEvent
 
     return WatchEvent(EventType.CHANGED, path, 5)
 
 
 async def test_a_stream_keeps_so_many_events_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyzk.client import watch as module
-    from pyzk.client.events import Missed
+    from pyzk.client.registry import Missed
 
     monkeypatch.setattr(module, "_LONGEST_BACKLOG", 10)
     registry: Any = Registry()

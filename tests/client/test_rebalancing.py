@@ -11,9 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import BadArgumentsError, GetData, Host, SetData, ZooKeeper, connect
-from pyzk.client.config import servers_of
-from pyzk.client.rebalancing import rebalance
-from pyzk.client.resolver import Resolver
+from pyzk.client.hosts import Resolver, rebalance, servers_of
 from pyzk.server.testing import Controls
 
 from .memory import client, connector

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pyzk.client.events import Missed, WatchEvent
-from pyzk.client.registry import WatchKind, WatchRegistry
+from pyzk.client.registry import Missed, WatchEvent, WatchKind, WatchRegistry
 from pyzk.protocol.constants import EventType, WatcherType
 
 

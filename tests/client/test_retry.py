@@ -293,3 +293,18 @@ async def test_what_is_repeated_without_end_pauses_longer_each_time(
     with pytest.raises(NoNodeError):
         await repeating.repeat(zk, fail)
     assert told == [(attempt, 0.0, Effect.NONE) for attempt in (1, 2, 3)]
+
+
+async def test_what_is_repeated_without_end_sleeps_in_between(
+    autojump_clock: MockClock, zk: ZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeating, "_WITHOUT_END", lambda failure: float(failure.attempt))
+    began, times = trio.current_time(), []
+
+    async def fail() -> None:
+        times.append(trio.current_time() - began)
+        if len(times) < 4:
+            raise NOT_SENT
+
+    await repeating.repeat(zk, fail)
+    assert times == [0, 1, 3, 6]

@@ -15,8 +15,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ACL, AuthFailedError, Id, SessionState, connect
-from pyzk.client.sasl import SaslLogin, SaslUser
-from pyzk.client.session_data import Credential
+from pyzk.client.auth import Credential, SaslLogin, SaslUser
 from pyzk.protocol.constants import AUTH_XID
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import GetSASLRequest, SetSASLResponse
@@ -205,6 +204,14 @@ def test_nothing_else_may_be_answered_meanwhile(xid: int) -> None:
     assert script.machine.state is SessionState.CONNECTING
     script.lose()
     assert "broke the protocol" in script.machine.why
+
+
+def test_nothing_is_sent_after_the_last_token() -> None:
+    login, server = SaslLogin(SaslUser(*BOB)), Login(USERS, bytes)
+    said = login.answer(server.answer(b""))
+    assert not login.over
+    assert login.answer(server.answer(said)) == b""
+    assert login.over
 
 
 @pytest.mark.parametrize("qop", [b"", b',qop="auth"', b',qop="auth-int, auth"'])

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.client import SessionState
-from pyzk.client.events import Missed, MissedReason, WatchEvent
-from pyzk.client.registry import WatchKind
+from pyzk.client.auth import Credential
+from pyzk.client.registry import Missed, MissedReason, WatchEvent, WatchKind
 from pyzk.client.request import Request
-from pyzk.client.session_data import Credential
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, EventType
 from pyzk.protocol.errors import (
     AuthFailedError,
@@ -71,7 +70,7 @@ def test_a_first_handshake_asks_for_a_new_session() -> None:
     script = Script(timeout=9)
     request = script.open()
     assert (request.sessionId, request.passwd, request.lastZxidSeen) == (0, bytes(16), 0)
-    assert request.timeOut == 9000
+    assert (request.protocolVersion, request.timeOut) == (0, 9000)
     assert script.machine.state is SessionState.CONNECTING
     script.welcome(timeout=4)
     assert script.machine.state is SessionState.CONNECTED
@@ -99,6 +98,13 @@ def test_zxids_count_from_ordinary_replies_only(script: Script) -> None:
     script.read()
     script.reply(script.requests()[0], zxid=40)
     assert script.machine.data.last_zxid == 40
+
+
+@pytest.mark.parametrize(("zxid", "known"), [(7, 7), (1, 1), (0, None), (-1, None)])
+def test_an_event_has_the_zxid_of_servers_that_say_it(script: Script, zxid: int, known: int | None) -> None:
+    watcher = armed(script, "/a", WatchKind.DATA)
+    script.event(EventType.CHANGED, "/a", zxid=zxid)
+    assert watcher.events == [WatchEvent(EventType.CHANGED, "/a", known)]
 
 
 @pytest.mark.parametrize("split", [1, 3, 4, 5, 40])
@@ -207,6 +213,21 @@ def test_silence_never_makes_a_session_expired(script: Script) -> None:
         script.lose()
     assert script.machine.state is SessionState.SUSPENDED
     assert script.machine.data.session_id == SESSION
+
+
+def test_why_a_server_may_have_closed_without_a_word() -> None:
+    script = Script()
+    script.open()
+    script.lose()
+    assert script.machine.why.endswith("it may have no quorum, or too many connections (maxClientCnxns)")
+    script.connect()
+    script.read()
+    script.reply(script.requests()[0], zxid=77)
+    script.lose()
+    assert script.machine.why == "the server closed the connection"
+    script.open()
+    script.lose()
+    assert script.machine.why.endswith(", or it lags behind zxid 0x4d, which this client has seen")
 
 
 def test_a_server_that_closes_without_a_word_is_probed_once_the_lease_is_over(script: Script) -> None:
@@ -768,6 +789,17 @@ def test_closing_without_a_connection_waits_for_one(script: Script) -> None:
     (request,) = script.requests()
     script.reply(request)
     assert closing.settled
+
+
+def test_closing_that_was_not_sent_is_sent_to_the_next_server(script: Script) -> None:
+    closing = script.machine.close()
+    script.lose()
+    assert not closing.settled
+    script.connect()
+    (request,) = script.requests()
+    assert request.op == OpCode.CLOSE_SESSION
+    script.reply(request)
+    assert script.machine.state is SessionState.CLOSED
 
 
 def test_giving_up_closing_answers_everyone(script: Script) -> None:

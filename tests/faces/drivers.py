@@ -10,6 +10,7 @@ never wait: what they await has been called already, by the thread that runs the
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import threading
 import time
@@ -95,6 +96,16 @@ def _run_aio(body: Body) -> object:
 def _run_uvloop(body: Body) -> object:
     uvloop = __import__("uvloop")
     return uvloop.run(body(aio_api()))
+
+
+def in_asyncio(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make a test of a coroutine function: it runs in asyncio, not in trio as others do."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
 
 
 def _api(package: ModuleType, **more: Any) -> Any:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -32,6 +32,8 @@ from pyzk.blocking import (
 )
 from pyzk.bridge import loop
 from pyzk.server.testing import EmbeddedServer
+
+from ..support.waiting import wait_until
 
 
 @pytest.fixture
@@ -552,3 +554,21 @@ def test_the_loop_goes_with_the_last_client(server: EmbeddedServer) -> None:
             assert loop._shared is first
         assert loop._shared is first
     assert loop._shared is None
+
+
+def test_the_exit_of_the_interpreter_leaves_all_blocks(server: EmbeddedServer) -> None:
+    """It does not wait for the threads that are in them."""
+    outer = connect(server.hosts)
+    zk = outer.__enter__()
+    inner = Lock(zk, "/lock")
+    inner.__enter__()
+    shared = loop._shared
+    assert shared is not None
+    shared.stop(30)
+    assert not shared._thread.is_alive()
+    wait_until(lambda: not server.sessions())
+    with pytest.raises(ClosingError):
+        zk.exists("/")
+    for block in (inner, outer):
+        with suppress(ClosingError):
+            block.__exit__(None, None, None)

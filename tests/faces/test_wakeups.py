@@ -15,6 +15,8 @@ import pytest
 import uvloop
 
 from pyzk.aio import NodeExistsError, PersistentNode, connect
+from pyzk.aio.home import Home
+from pyzk.bridge import wakeups
 from pyzk.bridge.wakeups import Bell, Mailbox
 from pyzk.client import ClosingError
 from pyzk.server.storage.building import collector_paused
@@ -129,6 +131,17 @@ def test_a_closed_bell_says_so_and_rings_nowhere_else() -> None:
         os.close(writer)
 
 
+def test_a_bell_that_was_interrupted_as_it_was_made_leaves_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pipe() -> tuple[int, ...]:
+        return (*os.pipe(), os.dup(0))  # more than a bell can take
+
+    before = files()
+    monkeypatch.setattr(wakeups, "_pipe", pipe)
+    with pytest.raises(ValueError, match="unpack"):
+        Bell()
+    assert files() == before
+
+
 def test_a_bell_that_nobody_has_closed_leaves_no_files() -> None:
     before = files()
     for _ in range(3):
@@ -167,6 +180,40 @@ def test_event_loops_that_have_ended_are_not_kept(server: EmbeddedServer, run: C
     gc.collect()
     wait_until(lambda: files() <= before)  # the server closes its sockets in a thread of its own
     assert [loop() for loop in ended] == [None] * 6
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_an_event_loop_is_woken_by_its_bell_while_it_has_a_client(
+    server: EmbeddedServer, run: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``call_soon_threadsafe`` costs more, and is for what comes afterwards."""
+
+    async def main() -> None:
+        home, rung = Home.of(asyncio.get_running_loop()), 0
+        ring = Bell.ring
+
+        def counted(bell: Bell) -> None:
+            nonlocal rung
+            rung += bell is home._bell
+            ring(bell)
+
+        monkeypatch.setattr(Bell, "ring", counted)
+        assert home._bell is None
+        async with connect(server.hosts) as first:
+            async with connect(server.hosts) as second:
+                before = rung
+                for zk in (first, second):
+                    await zk.sync("/")
+                assert rung == before + 2
+            await first.sync("/")
+            assert rung > before + 2, "one client is left"
+        assert home._bell is None
+        before, done = rung, asyncio.Event()
+        home.post(done.set)
+        await done.wait()
+        assert rung == before
+
+    run(main())
 
 
 @pytest.mark.parametrize("run", RUNS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ def trial_of(mutant: Mutant, measured: Measured, budget: float) -> Trial:
     """The tests that may notice, the quickest first, as many as fit into the budget.
 
     These are the tests that execute the line. For a line that the import executes they are also those that
-    execute the function around it, else its class, else its module.
+    execute the function around it, else its class, else its module, else all.
     """
     tests = measured.of(mutant.path, mutant.lines)
     if "" in tests or (not tests and mutant.function is None):
@@ -30,13 +31,15 @@ def trial_of(mutant: Mutant, measured: Measured, budget: float) -> Trial:
         mutant = mutant.at_import()
     if mutant.function is None and not tests - {""}:
         tests |= measured.of(mutant.path, range(1, 1 << 20))
+        if tests == {""}:  # nothing in the module is ever called: any test that imports it may notice
+            tests = set(measured.seconds)
     chosen, limits, total = [], [], 0.0
     for test in sorted(tests - {""}, key=lambda test: (measured.seconds[test], test)):
         seconds = measured.seconds[test]
         if (total := total + seconds) > budget:
             break
         chosen.append(test)
-        limits.append(30 + 20 * seconds)
+        limits.append(15 + 15 * seconds)
     return Trial(mutant, chosen, limits)
 
 
@@ -99,6 +102,8 @@ def main() -> None:
         return
     if options.measured:
         options.measured = options.measured.absolute()
+    # A shell starts what runs in the background deaf to SIGINT, and tests send it to themselves.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         again = [*sys.argv[1:], "--in-copy"]
         if options.measured:

@@ -39,9 +39,19 @@ def unseen(number: int) -> int:
 class Thing:
     def __repr__(self) -> str:
         return "<thing>"
+
+
+def more_than(least: int):
+    def check(number: int) -> bool:
+        return number > least
+
+    return check
+
+
+positive = more_than(0)
 '''
 TEST = """
-from pyzk.client.thing import LIMIT, allowed, unseen
+from pyzk.client.thing import LIMIT, allowed, positive, unseen
 
 
 def test_allowed():
@@ -52,6 +62,11 @@ def test_allowed():
 
 def test_unseen():
     unseen(1)
+
+
+def test_positive():
+    assert positive(1)
+    assert not positive(0)
 """
 
 
@@ -59,13 +74,14 @@ def test_unseen():
 def project(tmp_path: Path) -> Path:
     """A project with one module of the room ``client``, and the program that changes it."""
     root = tmp_path / "project"
-    for folder in ("client", "pyzk", "tests/client"):
+    for folder in ("client", "pyzk", "tests", "tests/client", "tests/faces"):
         (root / folder).mkdir(parents=True)
         (root / folder / "__init__.py").touch()
     (root / "client" / "thing.py").write_text(MODULE)
     (root / "tests" / "client" / "test_thing.py").write_text(TEST)
     (root / "pyzk" / "client").symlink_to("../client")
-    (root / "tests" / "__init__.py").touch()
+    for tests in ROOMS["client"].tests:
+        (root / tests).touch()
     (root / "tests" / "conftest.py").touch()
     (root / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = ["--import-mode=importlib"]\n')
     (root / "tests" / "mutants").symlink_to(ROOT / "tests" / "mutants")
@@ -86,6 +102,9 @@ def test_what_is_noticed_and_what_survives(
     test = "tests/client/test_thing.py::test_allowed"
     assert f"15: returned: `return 0 < number < LIMIT` -> `return None`: noticed by {test}" in noticed
     assert any(line.startswith("9: ") for line in noticed), "a change that takes effect at import"
+    test = "tests/client/test_thing.py::test_positive"
+    inner = f"29: comparison: `return number > least` -> `return number >= least`: noticed by {test}"
+    assert inner in noticed, "a function that another one has made at import"
     assert {line.partition(":")[0] for line in survived} == {"19"}, "nobody looks at the result of unseen"
     assert not any(line.startswith("19:") for line in noticed)
     assert (project / "client" / "thing.py").read_text() == MODULE
@@ -97,12 +116,12 @@ def test_text_types_and_logs_are_left_alone(tmp_path: Path) -> None:
     made = [
         make(tmp_path, place, which) for place in places_of(tmp_path, path) for which in range(place.changes)
     ]
-    assert {mutant.lines.start for mutant in made} == {9, 15, 19}
+    assert {mutant.lines.start for mutant in made} == {9, 15, 19, 29, 31, 34}
     for mutant in made:
         assert ast.unparse(mutant.tree) != ast.unparse(ast.parse(MODULE)), mutant.text
-    assert {mutant.function for mutant in made} == {None, "allowed", "unseen"}
+    assert {mutant.function for mutant in made} == {None, "allowed", "unseen", "more_than"}
     scopes = {mutant.lines.start: (mutant.scope.start, mutant.scope.stop) for mutant in made}
-    assert scopes == {9: (1, 25), 15: (13, 16), 19: (19, 20)}
+    assert scopes == {9: (1, 35), 15: (13, 16), 19: (19, 20), 29: (29, 30), 31: (28, 32), 34: (1, 35)}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +184,7 @@ def test_a_seed_gives_the_same_mutants_again() -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_each_room_has_sources_and_tests(room: str) -> None:
     assert ROOMS[room].files()
-    assert all((ROOT / folder).is_dir() for folder in ROOMS[room].tests)
+    assert all((ROOT / tests).exists() for tests in ROOMS[room].tests)
 
 
 def test_the_tests_of_a_line(tmp_path: Path) -> None:

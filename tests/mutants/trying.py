@@ -75,32 +75,37 @@ class NotReplacedError(Exception):
 
 
 def replace(mutant: Mutant) -> None:
-    """Give the functions of this process the code of the mutant."""
-    file = os.path.realpath(mutant.path)
+    """Give the functions of this process the code of the mutant, and those that they have returned."""
+    assert mutant.function is not None
+    file, inner = os.path.realpath(mutant.path), f"{mutant.function}.<locals>."
     found = [
         each
         for each in gc.get_objects()
         if isinstance(each, FunctionType)
-        and each.__code__.co_qualname == mutant.function
+        and f"{each.__code__.co_qualname}.<locals>.".startswith(inner)
         and os.path.realpath(each.__code__.co_filename) == file
     ]
     name = found[0].__code__.co_filename if found else file
-    made = {code.co_firstlineno: code for code in _codes(compile(mutant.tree, name, "exec"), mutant.function)}
+    made = {_place(code): code for code in _codes(compile(mutant.tree, name, "exec"), inner)}
     if not found:
         raise NotReplacedError
     for function in found:
         try:
-            function.__code__ = made[function.__code__.co_firstlineno]
+            function.__code__ = made[_place(function.__code__)]
         except (KeyError, ValueError) as exc:  # another function of that name, or other free variables
             raise NotReplacedError from exc
 
 
-def _codes(code: CodeType, name: str | None) -> Iterator[CodeType]:
+def _place(code: CodeType) -> tuple[str, int]:
+    return code.co_qualname, code.co_firstlineno
+
+
+def _codes(code: CodeType, inner: str) -> Iterator[CodeType]:
     for each in code.co_consts:
         if isinstance(each, CodeType):
-            if each.co_qualname == name:
+            if f"{each.co_qualname}.<locals>.".startswith(inner):
                 yield each
-            yield from _codes(each, name)
+            yield from _codes(each, inner)
 
 
 class Tries:

@@ -9,7 +9,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyzk.client.sasl import SaslLogin, SaslUser
+from pyzk.client.auth import SaslLogin, SaslUser
 from pyzk.protocol.errors import AuthFailedError
 from pyzk.protocol.jute import JuteError
 from pyzk.protocol.sasl import directives, proof, quoted, secret

@@ -17,8 +17,9 @@ from pyzk.server.config.members import joiner, made_up
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.engine import Engine
 from pyzk.server.core.txn import Txn
-from pyzk.server.ensemble.ensemble import Ensemble, Timing
+from pyzk.server.ensemble.ensemble import Ensemble
 from pyzk.server.ensemble.member import Member
+from pyzk.server.ensemble.timing import Timing
 from pyzk.server.monitoring.words import answer
 from pyzk.server.net.service import Service
 

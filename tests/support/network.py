@@ -12,9 +12,10 @@ from typing import Any
 
 import trio
 
+from pyzk.server.app.serve import make_server
 from pyzk.server.config.settings import Settings
+from pyzk.server.monitoring.server import MonitoredServer
 from pyzk.server.net.clock import Clock
-from pyzk.server.serve import Server
 
 from .waiting import wait_until
 
@@ -31,9 +32,9 @@ def _not_delivered(sock: socket.socket) -> int:
 
 
 @asynccontextmanager
-async def served(*, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Server]:
+async def served(*, clock: Clock | None = None, **settings: Any) -> AsyncIterator[MonitoredServer]:
     """A server with these settings, at a free port."""
-    server = Server(Settings(**{"port": 0, **settings}), clock or Clock())
+    server = make_server(Settings(**{"port": 0, **settings}), clock or Clock())
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         yield server

@@ -23,7 +23,7 @@ from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
 from pyzk.server.monitoring.words import answer
-from pyzk.server.serve import service_of
+from pyzk.server.net.server import service_of
 from pyzk.server.storage.storage import Storage
 
 from .wire import Event, Handshake, Reply, Wire

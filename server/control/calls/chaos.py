@@ -10,7 +10,7 @@ from ..routes import ApiError, Ask, Field, Route, look_up
 from .messages import GLOB, OP, with_session
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 
 _MAX: Final = 100

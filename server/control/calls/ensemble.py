@@ -16,8 +16,8 @@ from . import following, past, sessions
 if TYPE_CHECKING:
     from ...ensemble.member import Member
     from ...ensemble.serving import MemberService
-    from ...testing.ensemble import EnsembleControls
-    from ..api import Control
+    from ...testing.controls.ensemble import EnsembleControls
+    from ..control import Control
 
 _SERVER: Final = "integer|string"
 _JSON: Final[Mapping[Kind, tuple[str, str]]] = {
@@ -76,7 +76,7 @@ def _form(controls: EnsembleControls, member: Member) -> Any:
         "outstanding": service.outstanding(),
         "troubles": controls.troubles(number),
         "lags_by": member.delay / 1000,
-        "lags_at": None if member.stands_at is None else zxid_form(member.stands_at),
+        "lags_at": None if member.paused_at_zxid is None else zxid_form(member.paused_at_zxid),
         "cuts": [{"server": other, "silent": silent} for other, silent in links.cuts_of(member)],
     }
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ...logs import LineBuffer
+from ...lines import LineBuffer
 from ...net.http import Response, Send
 from ...testing.trace import FORMATS, Selection, Traced, Tracer, lost_line, tell_past
 from ..routes import ApiError, Ask, Field, Route
@@ -24,7 +24,7 @@ from ..routes import ApiError, Ask, Field, Route
 if TYPE_CHECKING:
     from ...testing.running import Running
     from ...testing.running_ensemble import RunningEnsemble
-    from ..api import Control
+    from ..control import Control
 
 _MOST: Final = 16
 """Readers at once, each with its lines that wait."""

@@ -11,7 +11,7 @@ from .. import forms
 from ..routes import ApiError, Ask, Field, Route, look_up
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 
 _MAX_FAULTS: Final = 1000

@@ -14,7 +14,7 @@ from ..routes import ApiError, Ask, Field, Route, answer_text
 from ..views.turns import Turns
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 
 _MOST_NOTED: Final = 10_000  # characters

@@ -10,7 +10,7 @@ from ..routes import Ask, Field, Route
 from ..views.turns import Turns
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 
 def _server(control: Control, ask: Ask) -> Any:

@@ -9,7 +9,7 @@ from ...testing.controls import Controls
 from ..routes import ApiError, Ask, Field, Route, look_up
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
     from ..servers import Servers
 
 

@@ -8,7 +8,7 @@ from ....protocol.text import session_text
 from ..routes import ApiError, Ask, Field, Route
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 
 def _sessions(control: Control, ask: Ask, *, whole: bool = False) -> Any:

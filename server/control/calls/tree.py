@@ -14,7 +14,7 @@ from ..routes import ApiError, Ask, Field, Route, answer_text, look_up
 from ..views.turns import Turns, read
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 
 _MAX_SNAPSHOTS: Final = 64

@@ -18,7 +18,7 @@ from ..routes import ApiError, Ask, Field, Route
 from ..views.turns import Turns
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 _MOST: Final = 64
 """Requests that may wait at once."""

@@ -77,7 +77,7 @@ async function refresh() {
       }
     }
     const took = performance.now() - started;
-    const pause = Math.max(400, Math.min(33 * took, took < 1000 ? 2000 : 30000)); // a busy machine is slow too
+    const pause = Math.max(400, Math.min(33 * took, took < 1000 ? 2000 : 10000)); // a busy machine is slow too
     if (view === shown) await new Promise((resolve) => setTimeout((wake = resolve), pause));
   } while (again);
   running = false;

@@ -13,7 +13,7 @@ from ...net.connection import Connection
 from ..routes import ApiError, Field
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 _MOST: Final = 1000
 """Things in one answer."""

@@ -29,7 +29,7 @@ from .tree import LINES, line
 from .turns import Turns, walk
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 _MOST: Final = 100_000
 """Znodes of an export: some 10 MB of lines, which a browser keeps in memory."""

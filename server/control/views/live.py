@@ -19,7 +19,7 @@ from ..routes import ApiError, Ask, Route
 from .common import zxid_form
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 _EVERY: Final = 0.25
 """Seconds between two looks."""

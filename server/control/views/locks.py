@@ -33,7 +33,7 @@ from .tree import LINES, line
 from .turns import Turns, walk
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 _LOOKED_AT: Final = 1000
 """Children of one directory: recognising so many takes some 10 ms."""

@@ -18,7 +18,7 @@ from .watches import watch_form
 
 if TYPE_CHECKING:
     from ...ensemble.serving import MemberService
-    from ..api import Control
+    from ..control import Control
 
 _SHOWN: Final = 200
 """Ephemerals, and watches, in the answer about one session."""

@@ -28,7 +28,7 @@ from .common import (
 from .turns import Turns, first_names, walk
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 _PIECE: Final = 64 * 1024
 """Bytes of data in one answer, if the request does not say."""

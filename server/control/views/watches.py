@@ -29,7 +29,7 @@ from .common import AFTER, LIMIT, TEXT, connection_of, limit_of, session_label, 
 from .turns import Turns, first_names
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 _WATCHERS: Final = 50
 """Watchers of one path that are named."""

@@ -15,7 +15,7 @@ from ..routes import ApiError, Ask, Field, Route
 from .tree import stat_form
 
 if TYPE_CHECKING:
-    from ..api import Control
+    from ..control import Control
 
 ANY: Final = -1
 """The version that every znode has."""

@@ -6,7 +6,7 @@ import select
 from typing import Any
 
 from pyzk.protocol.jute import Record
-from pyzk.server.testing.ensemble import EmbeddedEnsemble
+from pyzk.server.testing import EmbeddedEnsemble
 
 from ...support.requests import Requests
 from ...support.wire import ClosedError, Event, Handshake, Reply, WireClient

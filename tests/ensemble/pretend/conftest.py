@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyzk.server.testing.ensemble import EmbeddedEnsemble
+from pyzk.server.testing import EmbeddedEnsemble
 
 from .client import Clients
 

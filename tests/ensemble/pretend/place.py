@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from pyzk.client import ZooKeeper, connect
-from pyzk.server.testing.ensemble import LocalEnsemble, open_ensemble
+from pyzk.server.testing import LocalEnsemble, open_ensemble
 
 T = TypeVar("T")
 

@@ -16,8 +16,7 @@ from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.errors import ZooKeeperError
 from pyzk.protocol.operations import OpCode
 from pyzk.server.ensemble.errors import EnsembleError
-from pyzk.server.testing import UnknownSessionError
-from pyzk.server.testing.ensemble import LocalEnsemble, open_ensemble
+from pyzk.server.testing import LocalEnsemble, UnknownSessionError, open_ensemble
 
 from ...support.wire import ClosedError, StreamClient
 
@@ -115,7 +114,7 @@ class Chance:
         name, control = self.random.choice(
             [
                 ("lag", lambda: ensemble.lag(number)),
-                ("release", ensemble.release),
+                ("catch_up", ensemble.catch_up),
                 ("isolate", lambda: ensemble.isolate(number, silent=yes)),
                 ("partition", lambda: ensemble.partition([1, 2], [3], silent=yes)),
                 ("heal", ensemble.heal),

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, LocalEnsemble, open_ensemble
+from pyzk.server.testing import EmbeddedEnsemble, LocalEnsemble, open_ensemble
 
 from .asking import ask
 

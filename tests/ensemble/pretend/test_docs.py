@@ -20,8 +20,7 @@ from trio.testing import MockClock
 import pyzk.blocking
 from pyzk.client import connect
 from pyzk.recipes import Lock, LockLost
-from pyzk.server.testing import EmbeddedEnsemble, open_ensemble
-from pyzk.server.testing.ensemble import Timing
+from pyzk.server.testing import EmbeddedEnsemble, Timing, open_ensemble
 
 TEXT = (Path(__file__).parents[3] / "docs" / "ensemble.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)

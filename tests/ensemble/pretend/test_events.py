@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyzk.protocol.constants import EventType
-from pyzk.server.testing.ensemble import EmbeddedEnsemble
+from pyzk.server.testing import EmbeddedEnsemble
 
 from ...support.wire import Event
 from .client import Clients

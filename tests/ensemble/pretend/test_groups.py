@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from pyzk.protocol import errors
-from pyzk.server.config.members import Member, grouped
+from pyzk.server.config.members import ServerAddress, grouped
 from pyzk.server.config.settings import Settings
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleError, EnsembleLaunch
+from pyzk.server.testing import EmbeddedEnsemble, EnsembleError
+from pyzk.server.testing.ensemble import EnsembleLaunch
 
 from .client import Clients
 
@@ -24,7 +25,7 @@ def ensemble() -> Iterator[EmbeddedEnsemble]:
 
 
 def config_of(ensemble: EmbeddedEnsemble) -> list[str]:
-    return ensemble.run(lambda: ensemble.running.servers.ensemble.config.text).splitlines()
+    return ensemble.run(lambda: ensemble.running.host.ensemble.config.text).splitlines()
 
 
 def group(ensemble: EmbeddedEnsemble, *lines: str) -> None:
@@ -122,7 +123,7 @@ def test_a_change_needs_a_quorum_of_the_new_groups(ensemble: EmbeddedEnsemble) -
 
 
 async def test_groups_from_the_start() -> None:
-    lines = [Member.parse(str(number), f"zk{number}:2888:3888") for number in (1, 2, 3)]
+    lines = [ServerAddress.parse(str(number), f"zk{number}:2888:3888") for number in (1, 2, 3)]
     members = grouped(lines, [("group.1", "1:2:3"), ("weight.3", "0")])
     async with EnsembleLaunch(members, "frozen", True, 100, None, Settings(port=0)).open() as ensemble:
         assert ensemble.leader() == 2

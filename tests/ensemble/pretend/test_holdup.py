@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyzk.protocol.constants import CreateMode
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleError
+from pyzk.server.testing import EmbeddedEnsemble, EnsembleError
 
 from .client import Clients
 

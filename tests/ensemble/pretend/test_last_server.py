@@ -8,8 +8,7 @@ from urllib.error import URLError
 import pytest
 
 from pyzk.cli.main import main
-from pyzk.server.testing import EmbeddedServer
-from pyzk.server.testing.ensemble import EmbeddedEnsemble
+from pyzk.server.testing import EmbeddedEnsemble, EmbeddedServer
 
 from .asking import ask
 

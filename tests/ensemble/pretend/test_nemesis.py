@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyzk.server.testing.ensemble import EmbeddedEnsemble
+from pyzk.server.testing import EmbeddedEnsemble
 
 
 def test_a_nemesis_makes_trouble_and_leaves_none(ensemble: EmbeddedEnsemble) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from pyzk.protocol import errors
 from pyzk.protocol.digest import digest_id
-from pyzk.server.config.members import Member
+from pyzk.server.config.members import ServerAddress
 from pyzk.server.config.settings import Settings
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, EnsembleError, EnsembleLaunch
+from pyzk.server.testing import EmbeddedEnsemble, EnsembleError
+from pyzk.server.testing.ensemble import EnsembleLaunch
 
 from ...support.wire import WireClient
 from .client import Client, Clients
@@ -128,7 +129,7 @@ def test_a_server_that_joins_before_it_runs(ensemble: EmbeddedEnsemble, at: Clie
 
 async def test_lines_of_several_machines_with_the_same_port() -> None:
     """Here they are on one machine: each has a port of its own, until a change asks for another."""
-    members = [Member.parse(str(number), f"zk{number}:2888:3888;2181") for number in (1, 2, 3)]
+    members = [ServerAddress.parse(str(number), f"zk{number}:2888:3888;2181") for number in (1, 2, 3)]
     settings = Settings(port=0, reconfig_enabled=True)
     async with EnsembleLaunch(members, "frozen", True, 100, None, settings).open() as ensemble:
         assert len({server.port for server in ensemble}) == 3
@@ -191,7 +192,7 @@ def test_a_server_that_lags_learns_late(ensemble: EmbeddedEnsemble, at: Clients)
     ensemble.reconfig(leaving="4")
     assert a.arrivals() == []
     assert (ensemble.role(4), config_at(ensemble, 4)) == ("observer", ["1p", "2p", "3p", "4o"])
-    ensemble.release(4)
+    ensemble.catch_up(4)
     assert ensemble.role(4) == "follower"
     assert a.wait_event().path == CONFIG
     assert a.was_closed
@@ -264,7 +265,7 @@ def test_a_leader_that_lags_too_much_leaves_without_a_reply(ensemble: EmbeddedEn
     ensemble.advance(0.3)
     assert a.was_closed
     assert ensemble.role(3) == "follower"
-    ensemble.release(3)
+    ensemble.catch_up(3)
     assert at(3, a).exists("/never").err == errors.NoNodeError.code
     assert config_at(ensemble, 3) == ["1p", "2p", "4o"]
 
@@ -280,7 +281,7 @@ def test_a_leader_that_has_left_commits_nothing_more(ensemble: EmbeddedEnsemble,
     assert (ensemble.role(1), ensemble.role(3), ensemble.zxid()) == ("follower", "leader", committed)
     ensemble.advance(0.5)
     assert a.was_closed
-    ensemble.release()
+    ensemble.catch_up()
     ensemble.advance(0.2)
     assert config_at(ensemble, 1) == config_at(ensemble, 3) == ["1p", "2p", "4o"]
 
@@ -295,7 +296,7 @@ def test_a_server_that_applies_late_that_it_leaves_serves_again(
     ensemble.advance(1)
     assert ensemble.role(4) == "follower"
     assert a.was_closed
-    ensemble.release(4)
+    ensemble.catch_up(4)
     assert at(4, a).ping().err == 0
 
 

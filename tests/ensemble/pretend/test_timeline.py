@@ -6,10 +6,11 @@ import trio
 
 from pyzk.server.config.members import made_up
 from pyzk.server.config.settings import Settings
+from pyzk.server.ensemble.host import EnsembleHost
 from pyzk.server.net.clock import Clock
-from pyzk.server.testing.ensemble import EmbeddedEnsemble, take_over
+from pyzk.server.testing import EmbeddedEnsemble
+from pyzk.server.testing.ensemble import take_over
 from pyzk.server.testing.history import Entry
-from pyzk.server.together import Servers
 
 from .client import Clients
 
@@ -61,7 +62,7 @@ def test_a_late_end_of_a_session_is_told_again(ensemble: EmbeddedEnsemble, at: C
     ensemble.lag(1)
     ensemble.expire(a.session_id)
     ensemble.advance(0.1)
-    ensemble.release(1)
+    ensemble.catch_up(1)
     ends = [entry for entry in ensemble.history(kind="session") if "EXPIRED" in entry.text]
     assert [(entry.server, round(entry.time, 3)) for entry in ends] == [(3, 0.0), (1, 0.1)]
 
@@ -90,7 +91,7 @@ def test_what_happens_at_all_servers_is_told_once_while_the_clock_runs() -> None
 
 async def test_a_further_server_is_told_of_too() -> None:
     async with trio.open_nursery() as nursery:
-        servers = Servers(Settings(port=0), Clock(frozen=True), made_up(3))
+        servers = EnsembleHost(Settings(port=0), Clock(frozen=True), made_up(3))
         await nursery.start(servers.run)
         ensemble = take_over(servers)
         told: list[Entry] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyzk.server.config.members import Configuration, Member, MemberError, made_up
+from pyzk.server.config.members import Configuration, MemberError, ServerAddress, made_up
 from pyzk.server.config.properties import ConfigError
 from pyzk.server.config.zoocfg import interpret
 
@@ -33,7 +33,7 @@ server.2=b:2888:3888
     ],
 )
 def test_accepted_forms(text: str, written: str) -> None:
-    assert Member.parse("7", text).text == written
+    assert ServerAddress.parse("7", text).text == written
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_accepted_forms(text: str, written: str) -> None:
 )
 def test_refused_forms(text: str) -> None:
     with pytest.raises(MemberError):
-        Member.parse("7", text)
+        ServerAddress.parse("7", text)
 
 
 @pytest.mark.parametrize("number", ["255", "511", "one", "-1", "", "2147483648"])
 def test_refused_numbers(number: str) -> None:
     with pytest.raises(MemberError, match="numbered from 0 to 2147483647"):
-        Member.parse(number, "a:1:2")
+        ServerAddress.parse(number, "a:1:2")
 
 
 def test_a_file_with_several_servers_is_an_ensemble() -> None:

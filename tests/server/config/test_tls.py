@@ -8,12 +8,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificates
 
+from pyzk.server.app.serve import serve
 from pyzk.server.config.given import build
 from pyzk.server.config.properties import ConfigError
 from pyzk.server.config.settings import Settings
 from pyzk.server.config.tls import TlsError, server_context, subject_text
 from pyzk.server.config.zoocfg import interpret
-from pyzk.server.serve import serve
 
 
 @pytest.fixture(scope="module")

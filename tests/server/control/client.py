@@ -9,7 +9,8 @@ import h11
 import trio
 import trio.testing
 
-from pyzk.server.control.api import PREFIX, Control
+from pyzk.server.control.api import PREFIX, answer
+from pyzk.server.control.control import Control
 from pyzk.server.net.http import Request
 from pyzk.server.testing import Controls
 from pyzk.server.testing.host import LocalServer
@@ -26,7 +27,7 @@ class Api:
     async def ask(self, method: str, path: str, /, **fields: Any) -> tuple[int, Any]:
         headers = {"content-type": "application/json"} if method in ("POST", "PUT") else {}
         body = json.dumps(fields).encode() if headers else b""
-        response = await self.control.answer(Request(method, PREFIX + path, headers, body))
+        response = await answer(self.control, Request(method, PREFIX + path, headers, body))
         if response.stream is not None:
             lines: list[bytes] = []
 

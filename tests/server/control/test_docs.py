@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 import trio
 
 from pyzk.protocol.constants import CreateMode
-from pyzk.server.control import controller_service
-from pyzk.server.control.api import ROUTES, Control
+from pyzk.server.control import serve_http
+from pyzk.server.control.api import ROUTES, answer
+from pyzk.server.control.control import Control
 from pyzk.server.control.guard import check_control, check_page
 from pyzk.server.control.servers import Servers
 from pyzk.server.net.http import Request
@@ -43,20 +44,15 @@ def requests() -> Iterator[Request]:
 
 async def test_the_examples(api: Api) -> None:
     async with trio.open_nursery() as nursery:
-        api.control.servers = Servers(nursery)
+        api.control.servers = Servers(nursery, serve_http)
         found = list(requests())
         for request in found:
             if "/ensemble" in request.path:
                 continue
             check_page(request, ["127.0.0.1"])
             check_control(request, ["127.0.0.1"], None)
-            is_command = request.path.startswith(controller_service.PREFIX)
             with trio.fail_after(60):
-                response = await (
-                    controller_service.answer(api.control, request)
-                    if is_command
-                    else api.control.answer(request)
-                )
+                response = await answer(api.control, request)
             assert response.status == 200, (request, response.body)
             if request.path.endswith("/names"):
                 client = await api.client()
@@ -74,7 +70,7 @@ async def test_the_examples_with_an_ensemble() -> None:
         control = Control(ensemble[2])
         found = [request for request in requests() if "/ensemble" in request.path]
         for request in found:
-            response = await control.answer(request)
+            response = await answer(control, request)
             assert response.status == 200, (request, response.body)
         assert {request.path.split("/")[-1] for request in found} >= {"ensemble", "move", "trace"}
         assert ensemble.troubles(1) == []

@@ -16,12 +16,13 @@ import trustme
 
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ExistsRequest
-from pyzk.server import logs, open_server
+from pyzk.server import lines, open_server
+from pyzk.server.app.serve import make_server
 from pyzk.server.config.settings import Settings
+from pyzk.server.control.api import answer
 from pyzk.server.control.calls import following
 from pyzk.server.net.clock import Clock
 from pyzk.server.net.http import Request
-from pyzk.server.serve import Server
 from pyzk.server.testing.host import LocalServer
 from tests.server.control.client import JSON, Api, ask
 from tests.support.wire import StreamClient
@@ -151,7 +152,7 @@ async def test_as_events(server: LocalServer, style: str) -> None:
 
 async def test_it_costs_nothing_before_and_after() -> None:
     async with trio.open_nursery() as nursery:
-        server = Server(Settings(port=0), Clock())
+        server = make_server(Settings(port=0), Clock())
         await nursery.start(server.run)
         service, port = server.service, server.address[1]
 
@@ -186,7 +187,7 @@ async def test_it_costs_nothing_before_and_after() -> None:
 
 
 async def test_nobody_waits_for_a_slow_reader(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_WAITING", 50_000)
+    monkeypatch.setattr(lines, "_WAITING", 50_000)
     monkeypatch.setattr(following, "_PIECE", 1000)
     near, far = trio.testing.memory_stream_pair()
     a = await connect(server)
@@ -303,7 +304,7 @@ async def test_a_reader_may_bound_what_it_costs(autojump_clock: trio.testing.Moc
 
         client = await api.client()
         query = "/api/v1/trace?rate=100&format=json&path=/seen"
-        response = await api.control.answer(Request("GET", query))
+        response = await answer(api.control, Request("GET", query))
         assert response.stream is not None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(response.stream, send)

@@ -9,9 +9,7 @@ import pytest
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import OPEN_ACL, CreateRequest, ExistsRequest
 from pyzk.server import open_server
-from pyzk.server.control import controller_service
 from pyzk.server.control.api import ROUTES
-from pyzk.server.net.http import Request
 from tests.server.control.client import Api
 from tests.support.wire import ClosedError, StreamClient
 
@@ -176,16 +174,10 @@ async def test_a_connection_that_is_closed_says_who_asked_for_it(api: Api) -> No
     ]
 
 
-async def test_the_commands_of_controller_service_come_over_http_too(api: Api) -> None:
-    client = await api.client()
-    for command in ("FAILREQUESTS/1", "REJECTCONNECTIONS", "RESET"):
-        await controller_service.answer(api.control, Request("GET", f"/command/{command}"))
-        await client.create("/b")
-    assert lines(api) == [
-        f"NOT APPLIED: answered APIError {MARK}",
-        f"refuse connections {MARK}",
-        f"accept connections {MARK}",
-    ]
+async def test_refused_connections_say_who_asked_for_it(api: Api) -> None:
+    await api.post("/connections/refuse")
+    await api.post("/connections/accept")
+    assert lines(api) == [f"refuse connections {MARK}", f"accept connections {MARK}"]
 
 
 async def test_notes_stay_as_they_are(api: Api) -> None:
@@ -197,14 +189,13 @@ async def test_what_is_armed_says_who_asked_for_it(api: Api) -> None:
     await api.post("/faults", op="create")
     begun = await api.post("/chaos", seed=1, expire=0.5)
     await api.post("/holds", op="create")
-    await controller_service.answer(api.control, Request("GET", "/command/ADDDELAY"))
     with api.server.fault("delete", required=False), api.server.chaos(2, expire=0.5):
         api.server.hold(op="delete")
         found = await api.get("/armed")
     assert [each["by"] for each in found["faults"]] == ["over HTTP"]
     text = "<Chaos seed=1 expire=0.5: 0 injected>"
     assert found["chaos"] == [{"chaos": begun["chaos"], "text": text, "by": "over HTTP"}]
-    assert [each["by"] for each in found["others"]] == ["over HTTP", "by the test", "by the test"]
+    assert [each["by"] for each in found["others"]] == ["by the test", "by the test"]
     assert [each["by"] for each in found["holds"]] == ["over HTTP", "by the test"]
 
 

@@ -210,11 +210,11 @@ IDLE = """
 import sys, trio
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.clock import Clock
-from pyzk.server.serve import Server
+from pyzk.server.app.serve import make_server
 
 async def main():
     async with trio.open_nursery() as nursery:
-        server = Server(Settings(port=0), Clock())
+        server = make_server(Settings(port=0), Clock())
         await nursery.start(server.run)
         for first, expected in ((b"ruok", False), (b"GET / HTTP/1.1\\r\\nhost: 127.0.0.1\\r\\n\\r\\n", True)):
             stream = await trio.open_tcp_stream(*server.address)

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from pyzk.server import open_server
+from pyzk.server.control import serve_http
 from pyzk.server.control.servers import Servers
 from tests.server.control.client import Api
 from tests.support.counting import CountingCalls
@@ -26,7 +27,7 @@ MOST_CALLS = 1000
 async def api() -> AsyncIterator[Api]:
     async with open_server(clock="frozen") as server, trio.open_nursery() as nursery:
         api = Api(server)
-        api.control.servers = Servers(nursery)
+        api.control.servers = Servers(nursery, serve_http)
         yield api
         nursery.cancel_scope.cancel()
 

@@ -25,14 +25,14 @@ from pyzk.protocol.records import (
     SetACLRequest,
 )
 from pyzk.server import open_server
+from pyzk.server.app.serve import make_server
 from pyzk.server.config.settings import Settings
-from pyzk.server.control.api import PREFIX, ROUTES
+from pyzk.server.control.api import PREFIX, ROUTES, answer
 from pyzk.server.control.port import Port
 from pyzk.server.control.views import copying, live, locks, sessions, tree, turns, watches, writes
 from pyzk.server.core.znode import Children, Znode
 from pyzk.server.net.clock import Clock
 from pyzk.server.net.http import Request
-from pyzk.server.serve import Server
 from pyzk.server.testing import open_ensemble
 from pyzk.server.testing.contents import Node
 from pyzk.server.testing.host import LocalServer
@@ -440,7 +440,7 @@ async def test_limits(api: Api, path: str, limit: int) -> None:
 
 
 async def follow(api: Api, figures: trio.MemorySendChannel[Any]) -> None:
-    response = await api.control.answer(Request("GET", f"{PREFIX}/live"))
+    response = await answer(api.control, Request("GET", f"{PREFIX}/live"))
     assert response.headers["content-type"] == "text/event-stream"
     assert response.stream is not None
 
@@ -499,7 +499,7 @@ async def test_the_past_comes_first_in_the_trace(api: Api) -> None:
     client = await api.client()
     for n in range(5):
         await client.create(f"/{n}")
-    response = await api.control.answer(Request("GET", f"{PREFIX}/trace?past=4&op=create&format=json"))
+    response = await answer(api.control, Request("GET", f"{PREFIX}/trace?past=4&op=create&format=json"))
     lines: list[Any] = []
 
     async def send(data: bytes) -> None:
@@ -530,7 +530,7 @@ def test_nothing_of_this_starts_the_history() -> None:
 
 async def test_looking_leaves_nothing_behind() -> None:
     async with trio.open_nursery() as nursery:
-        server = Server(Settings(port=0), Clock())
+        server = make_server(Settings(port=0), Clock())
         await nursery.start(server.run)
         service, engine = server.service, server.service.engine
         controls: Any = Port(server, nursery)._for_control().controls
@@ -549,7 +549,7 @@ import sys
 from pyzk.server.testing import EmbeddedServer
 import urllib.request
 with EmbeddedServer() as server:
-    views = [name for name in sys.modules if name.startswith("pyzk.server.control")]
+    views = [name for name in sys.modules if name.startswith("pyzk.server.control.")]
     assert views == [], views
     urllib.request.urlopen(server.url).read()
     assert "pyzk.server.control.views.locks" in sys.modules

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from benchmarks.wire import hello
 from pyzk.protocol import errors
+from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
+from pyzk.server.ensemble.errors import EnsembleError
 
 from ...support.ensemble import EnsembleWorld, Later
 from ...support.requests import create_op, delete_op
@@ -26,7 +31,7 @@ def move(world: EnsembleWorld, peer: Peer, server: int, **handshake: object) -> 
 
 
 def release(world: EnsembleWorld, *servers: int) -> None:
-    world.release([world.ensemble.members[server] for server in servers])
+    world.catch_up([world.ensemble.members[server] for server in servers])
 
 
 # --- handshakes --------------------------------------------------------------------------------------------
@@ -94,6 +99,33 @@ def test_requests_behind_a_handshake_that_waits_are_answered(world: EnsembleWorl
     Later(peer).exists("/x")
     release(world, 1)
     assert [reply.err for reply in peer.take_all()] == [0, 0]
+
+
+def test_little_is_read_behind_a_handshake_that_waits(world: EnsembleWorld) -> None:
+    world.lag(1)
+    peer = world[1].open()
+    peer.connect()
+    connection = peer.connection
+    assert connection.may_read
+    world.freeze(1)
+    assert not connection.may_read
+    world.thaw(1)
+    assert connection.may_read
+    connection.receive_data(frame(bytes(65_531)), world.now)
+    assert connection.may_read
+    connection.receive_data(b"\0", world.now)
+    assert not connection.may_read, "64 KiB"
+
+
+@pytest.mark.parametrize("server", [1, 3])
+@pytest.mark.parametrize(("read_only", "end"), [(None, b""), (False, b"\0"), (True, b"\0")])
+def test_the_answer_to_a_handshake_says_read_only_to_who_knows_it(
+    world: EnsembleWorld, server: int, read_only: bool | None, end: bytes
+) -> None:
+    answer = world[server].open().exchange(hello(10_000, read_only=read_only))
+    assert len(answer) == 4 + 36 + len(end)
+    assert answer[:4] == (36 + len(end)).to_bytes(4, "big")
+    assert answer[40:] == end
 
 
 # --- moved sessions ----------------------------------------------------------------------------------------
@@ -176,6 +208,105 @@ def test_a_session_waits_for_its_own_write_on_its_next_connection_too(world: Ens
     world.release_acks()
     (reply,) = again.take_all()
     assert reply.err == 0  # type: ignore[union-attr]
+
+
+def test_an_old_connection_at_the_leader_leaves_no_watch(world: EnsembleWorld) -> None:
+    peer = world[3].connect()
+    moved = move(world, peer, 1)
+    Later(peer).exists("/x", watch=True)
+    assert peer.closed
+    moved.create("/x")
+    assert peer.take_events() == []
+    assert "/x" not in world[3].open().exchange(b"wchp").decode()
+
+
+# --- too much at once --------------------------------------------------------------------------------------
+
+
+def test_who_has_too_much_under_way_is_not_read_from(world: EnsembleWorld) -> None:
+    """6.6"""
+    world.ensemble.most_outstanding = 2
+    engine: Any = world[1].engine
+    busy, other = world[1].connect(), world[1].connect()
+    world.lag(1)
+    for count in (1, 2, 3):
+        assert busy.connection.may_read
+        Later(busy).create("/x")
+        assert engine.outstanding == busy.connection.outstanding == count
+    assert not busy.connection.may_read
+    assert other.connection.may_read, "it has nothing under way"
+    zxid = world.zxid(3)
+    Later(busy).create("/y")
+    assert world.zxid(3) == zxid, "it was not read"
+    release(world, 1)
+    busy.connection.proceed(world.now)
+    assert engine.outstanding == 0
+    assert busy.connection.may_read
+    assert world.zxid(3) == zxid + 1
+
+
+def test_what_is_dropped_does_not_wait_any_more(world: EnsembleWorld) -> None:
+    engine: Any = world[1].engine
+    peer = world[1].connect()
+    world.lag(1)
+    Later(peer).create("/x")
+    world.kill(1)
+    assert (engine.outstanding, engine.waiting) == (0, {})
+
+
+@pytest.mark.parametrize("server", [1, 3])
+def test_a_frozen_server_answers_when_it_goes_on(world: EnsembleWorld, server: int) -> None:
+    peer = world[server].connect()
+    assert peer.exists("/").err == 0
+    assert peer.connection.fast_session is not None
+    world.freeze(server)
+    assert peer.connection.fast_session is None, "nothing goes the short way"
+    assert not peer.connection.may_read
+    world.thaw(server)
+    assert peer.exists("/").err == 0
+
+
+# --- what is proposed --------------------------------------------------------------------------------------
+
+
+def test_what_is_proposed_is_committed_when_a_server_joins_in_time(world: EnsembleWorld) -> None:
+    peer = world[3].connect()
+    world.kill(1)
+    world.kill(2)
+    Later(peer).create("/x")
+    assert peer.take_all() == []
+    world.start(2)
+    (reply,) = peer.take_all()
+    assert isinstance(reply, Reply)
+    assert reply.err == 0
+    assert world[2].connect().exists("/x").err == 0
+
+
+def test_what_a_new_leader_does_not_have_is_proposed_no_more(world: EnsembleWorld) -> None:
+    world.hold("proposals")
+    Later(world[3].connect()).create("/x")
+    assert world.ensemble.log.proposed
+    world.kill(3)
+    world.pass_time(1)
+    assert world.ensemble.log.proposed == []
+    world.start(3)
+    world.elect(3)
+    assert world[3].connect().exists("/x").err == errors.NoNodeError.code
+
+
+def test_nothing_is_held_without_a_leader(world: EnsembleWorld) -> None:
+    world.kill(3)
+    for what in ("proposals", "acks"):
+        with pytest.raises(EnsembleError, match="no server leads"):
+            world.hold(what)
+    assert world.ensemble.holding is None
+
+
+def test_the_newest_tree_is_that_of_who_has_applied_most(world: EnsembleWorld) -> None:
+    for number in (1, 3, 4):
+        world.lag(number)
+    world[2].connect()
+    assert world.ensemble.newest_tree() is world[2].engine.tree
 
 
 # --- order, errors, sync -----------------------------------------------------------------------------------

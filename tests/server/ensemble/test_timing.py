@@ -3,9 +3,13 @@ silence."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+
+from pyzk.server.testing import Timing
 
 from ...support.ensemble import EnsembleWorld, Later
 
@@ -213,3 +217,51 @@ def test_containers_wait_a_whole_interval_behind_a_new_leader() -> None:
     assert "/c" in world[1].engine.tree.nodes
     world.pass_time(0.02)
     assert "/c" not in world[1].engine.tree.nodes
+
+
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [
+        (lambda world: world.hold_up(1), "its leader has heard nothing of it for 5 ticks"),
+        (isolate(1, silent=True), "its leader was silent for 5 ticks"),
+        (isolate(1, silent=False), "it has lost its leader"),
+    ],
+)
+def test_a_server_says_why_it_serves_nobody(world: EnsembleWorld, act: Act, reason: str) -> None:
+    told: list[tuple[int, str]] = []
+    world.ensemble.on_change = lambda member, text: told.append((member.number, text))
+    act(world)
+    world.pass_time(SILENCE)
+    assert (1, f"serves nobody: {reason}") in told
+
+
+@pytest.mark.parametrize("value", [True, 2.0, "2", None])
+def test_a_time_is_a_whole_number(value: Any) -> None:
+    for name in ("sync_limit", "init_limit", "election_ms"):
+        with pytest.raises(TypeError, match=f"{name} must be a whole number, not {value!r}"):
+            Timing(**{name: value})
+
+
+def test_the_least_times() -> None:
+    assert Timing(sync_limit=1, init_limit=1, election_ms=0).election_ms == 0
+    for name, least in (("sync_limit", 1), ("init_limit", 1), ("election_ms", 0)):
+        with pytest.raises(ValueError, match=f"{name} must be at least {least}, not {least - 1}"):
+            Timing(**{name: least - 1})
+
+
+def test_times_are_named() -> None:
+    with pytest.raises(TypeError):
+        Timing(5)  # type: ignore[misc]
+
+
+def test_signs_of_life_wait_half_a_tick_for_a_link(world: EnsembleWorld) -> None:
+    peer = world[1].connect()
+    world.partition([[1]], True)
+    peer.ping()
+    member, now = world.ensemble.members[1], world.ensemble.now
+    assert member.report_at == now + 250
+    world.pass_time(0.25)
+    assert member.report_at == now + 500, "it is tried again"
+    world.heal([1])
+    world.pass_time(0.25)
+    assert member.report_at == math.inf

@@ -22,7 +22,7 @@ from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import FOUR_LETTER_WORDS
 from pyzk.protocol.operations import OpCode
-from pyzk.server import cli
+from pyzk.server.app import cli
 from pyzk.server.monitoring import metrics
 from pyzk.server.net import descriptors, leaving, listening
 from pyzk.server.net.clock import Clock
@@ -243,7 +243,7 @@ def test_what_is_imported_after_the_start() -> None:
     """Nothing but what would make an idle server much larger, and that fails as a whole or not at all."""
     code = """
 import builtins, sys
-from pyzk.server import cli
+from pyzk.server.app import cli
 say, before = cli._say, set()
 def ready(text):
     before.update(sys.modules)
@@ -271,7 +271,7 @@ print(*sorted(set(sys.modules) - before - set(sys.builtin_module_names)))
 def test_an_import_without_descriptors_fails_before_it_begins() -> None:
     code = """
 import os, resource
-from pyzk.server.later import import_later
+from pyzk.server.app.lazy_imports import import_later
 import_later("hashlib")
 import hashlib
 limit = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -27,8 +27,8 @@ from pyzk.server.net.connection import Connection
 from pyzk.server.net.gate import Gate
 from pyzk.server.net.hub import Hub
 from pyzk.server.net.listening import serve_clients
+from pyzk.server.net.server import Server
 from pyzk.server.net.service import Service
-from pyzk.server.serve import Server
 
 from ...support.network import served, talk
 from ...support.requests import create_op, set_op
@@ -339,7 +339,7 @@ async def test_an_error_while_a_connection_is_ended_goes_no_further(
 async def test_an_error_ends_the_stream_of_one_client(
     monkeypatch: pytest.MonkeyPatch, connected: Connect, tracebacks: list[str]
 ) -> None:
-    monkeypatch.setattr("pyzk.server.serve._HAS_HUB", False)
+    monkeypatch.setattr("pyzk.server.net.server._HAS_HUB", False)
     async with served() as server:
         first, other = await connected(server), await connected(server)
         monkeypatch.setattr(connections(server)[0], "receive_data", raises(RuntimeError("a bug")))

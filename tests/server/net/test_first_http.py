@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pyzk.server import serve
+from pyzk.server import control
 
 from ...support.network import served, talk
 
@@ -18,7 +18,7 @@ SCRIPT = f"""
 import sys, time, trio
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.clock import Clock
-from pyzk.server.serve import Server
+from pyzk.server.app.serve import make_server
 
 async def count():
     global rounds
@@ -28,7 +28,7 @@ async def count():
 
 async def main():
     async with trio.open_nursery() as nursery:
-        server = await nursery.start(Server(Settings(port=0), Clock()).run)
+        server = await nursery.start(make_server(Settings(port=0), Clock()).run)
         print("pyzk.server.control.port" in sys.modules, "h11" in sys.modules)
         nursery.start_soon(count)
         streams = [await trio.open_tcp_stream(*server.address) for _ in range(2)]
@@ -63,7 +63,7 @@ async def test_an_import_that_fails_ends_one_connection(
 
     async with served() as server:
         with monkeypatch.context() as patched:
-            patched.setattr(serve, "load", fail)
+            patched.setattr(control, "load", fail)
             assert await talk(server.address, REQUEST) == b""
         assert tracebacks == ["an HTTP client was closed; this is a bug of the server: please report it"]
         assert (await talk(server.address, REQUEST)).startswith(b"HTTP/1.1 200")

@@ -13,10 +13,10 @@ import trio
 
 from benchmarks import wire
 from pyzk.protocol import records as r
+from pyzk.server.monitoring.server import MonitoredServer
 from pyzk.server.net import http
 from pyzk.server.net.http import Answer, HttpServer, Request, Response
 from pyzk.server.net.unread import UnreadOutput
-from pyzk.server.serve import Server
 
 from ...support.network import served, talk
 
@@ -28,7 +28,7 @@ RUOK_REQUEST = b"GET /commands/ruok HTTP/1.1\r\nhost: localhost\r\n\r\n"
 RUOK = b'{\n  "command" : "ruok",\n  "error" : null\n}'
 
 
-def admin_address(server: Server) -> tuple[str, int]:
+def admin_address(server: MonitoredServer) -> tuple[str, int]:
     assert server.admin_address is not None
     return server.admin_address
 

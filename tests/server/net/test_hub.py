@@ -15,9 +15,10 @@ import trio.testing
 from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
+from pyzk.server.app.serve import make_server
 from pyzk.server.config.settings import Settings
 from pyzk.server.net.clock import Clock
-from pyzk.server.serve import Server
+from pyzk.server.net.server import Server
 
 from ...support.world import creation
 
@@ -30,7 +31,7 @@ PATIENCE = 30  # seconds
 
 @asynccontextmanager
 async def running(clock: Clock | None = None, **settings: Any) -> AsyncIterator[Server]:
-    server = Server(Settings(port=0, **settings), clock or Clock())
+    server = make_server(Settings(port=0, **settings), clock or Clock())
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         yield server
@@ -83,7 +84,7 @@ async def test_requests_held_while_frozen_are_handled_once_it_is_thawed() -> Non
 
 
 async def test_a_system_without_epoll_is_served_by_a_task_per_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyzk.server.serve._HAS_HUB", False)
+    monkeypatch.setattr("pyzk.server.net.server._HAS_HUB", False)
     async with running() as server:
         with client_of(server) as client:
             await receive(client, 40)
@@ -184,7 +185,7 @@ async def test_much_that_falls_due_at_once_is_done_bit_by_bit(
 
 @pytest.mark.parametrize("has_hub", [True, False], ids=["hub", "tasks"])
 async def test_long_requests_and_answers_arrive_whole(monkeypatch: pytest.MonkeyPatch, has_hub: bool) -> None:
-    monkeypatch.setattr("pyzk.server.serve._HAS_HUB", has_hub)
+    monkeypatch.setattr("pyzk.server.net.server._HAS_HUB", has_hub)
     async with running() as server:
         service = server.service
         service.stopwatch = itertools.count(0.0, 1.0).__next__

@@ -14,13 +14,14 @@ import trio.testing
 import trustme
 from cryptography.x509 import load_pem_x509_certificates
 
+from pyzk.server.app.serve import make_server
 from pyzk.server.config.given import build
 from pyzk.server.config.properties import ConfigError
 from pyzk.server.config.zoocfg import interpret
+from pyzk.server.monitoring.server import MonitoredServer
 from pyzk.server.net.clock import Clock
 from pyzk.server.net.hostnames import check, is_for
 from pyzk.server.net.streams import HostNameError
-from pyzk.server.serve import Server
 
 from ...support.network import talk
 from ...support.requests import acl
@@ -67,8 +68,8 @@ def settings_of(stores: dict[str, str], prefix: str = "ssl.", **keys: str) -> An
 
 
 @asynccontextmanager
-async def serving(settings: Any) -> AsyncIterator[Server]:
-    server = Server(settings, Clock())
+async def serving(settings: Any) -> AsyncIterator[MonitoredServer]:
+    server = make_server(settings, Clock())
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         with trio.fail_after(10):

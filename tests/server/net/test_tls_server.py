@@ -25,8 +25,8 @@ from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ACL, Id
 from pyzk.server.net.clock import Clock
 from pyzk.server.net.connection import Connection
+from pyzk.server.net.server import Server
 from pyzk.server.net.streams import _StreamLink
-from pyzk.server.serve import Server
 
 from ...support.network import served, wait_for_delivery
 from ...support.wire import ClosedError, StreamClient, kinds

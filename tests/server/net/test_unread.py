@@ -16,8 +16,8 @@ from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
 from pyzk.server.net.connection import Connection
+from pyzk.server.net.server import Server
 from pyzk.server.net.unread import UnreadOutput
-from pyzk.server.serve import Server
 
 from ...support.network import served
 from ...support.requests import get_op
@@ -122,7 +122,7 @@ async def test_a_client_that_reads_is_served_beside_those_that_do_not(
     monkeypatch: pytest.MonkeyPatch, has_hub: bool
 ) -> None:
     if not has_hub:
-        monkeypatch.setattr("pyzk.server.serve._HAS_HUB", False)
+        monkeypatch.setattr("pyzk.server.net.server._HAS_HUB", False)
     totals = []
     note = UnreadOutput.note
 
@@ -166,7 +166,7 @@ async def test_output_that_is_gone_is_not_counted(
     monkeypatch: pytest.MonkeyPatch, has_hub: bool, ending: str
 ) -> None:
     if not has_hub:
-        monkeypatch.setattr("pyzk.server.serve._HAS_HUB", False)
+        monkeypatch.setattr("pyzk.server.net.server._HAS_HUB", False)
     async with served() as server:
         with trio.fail_after(20):
             async with client(server) as stream:

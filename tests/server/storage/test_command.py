@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from pyzk.server import cli
+from pyzk.server.app import cli
 from pyzk.server.storage.directory import DataDirectory
-from pyzk.server.testing.embedded import EmbeddedServer, ServerDied
+from pyzk.server.testing import EmbeddedServer, ServerDied
 from pyzk.server.testing.process import ProcessServer
 
 from ...support.threads import join

@@ -15,7 +15,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from pyzk.cli.main import main
-from pyzk.server import cli
+from pyzk.server.app import cli
 from pyzk.server.testing import EmbeddedServer
 
 from ...support.needs import need

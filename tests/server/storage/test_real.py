@@ -11,7 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
-from pyzk.server.testing.embedded import EmbeddedServer
+from pyzk.server.testing import EmbeddedServer
 
 from ...support.histories import Run
 from ...support.jvm import missing

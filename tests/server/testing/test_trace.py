@@ -13,7 +13,7 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
-from pyzk.server import logs, open_server
+from pyzk.server import lines, open_server
 from pyzk.server.testing.host import LocalServer
 from pyzk.server.testing.trace import Selection, Trace, Traced, Tracer
 
@@ -217,7 +217,7 @@ async def test_a_listener_that_fails_ends_nothing(tracebacks: list[str]) -> None
 async def test_nobody_waits_for_the_reader_of_a_full_pipe(
     style: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "_WAITING", 10_000)
+    monkeypatch.setattr(lines, "_WAITING", 10_000)
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     trace = Trace(writer, Selection(), style)

@@ -1,0 +1,106 @@
+"""``--load`` and ``--save``: the tree of the command in a file, in the form of :mod:`pyzk.protocol.dump`.
+``--load`` also takes a snapshot or a data directory of a server.
+
+* A file is loaded before the server listens, as a whole or not at all. Ephemerals are left out, as their
+  sessions are gone, or become persistent znodes.
+* A tree is saved once the server has stopped, into a file beside the old one that then takes its place: a
+  crash leaves the old one. Only the owner may read it, as digests stand in ACLs.
+* The server's own znodes, below ``/zookeeper``, are not saved; neither is the ACL of ``/``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from functools import partial
+
+from ...protocol.dump import WHOLE, Choice, Node, below, chosen, fields_of, parsed
+from ...protocol.errors import UnimplementedError, ZooKeeperError
+from ...protocol.records import OPEN_ACL
+from ..core.engine import Engine
+from ..core.tree import DataTree
+from ..logger import logger
+from ..testing import contents
+
+
+class DumpError(ValueError):
+    """A file that cannot be loaded or saved: one line that says why."""
+
+
+def read(path: str, choice: Choice = WHOLE) -> list[Node]:
+    """The znodes of a file.
+
+    :raises DumpError: if it cannot be read, a line of it is no znode, or it has no such subtree.
+    """
+    from ...protocol.files import places
+    from ...protocol.files.nodes import nodes_of
+
+    try:
+        if places.is_data(path):
+            image = places.image_at(path, partial(logger.warning, "%s: %s", path))
+            found = list(chosen(nodes_of(image, choice.subtree), choice))
+        else:
+            with open(path, encoding="utf-8") as file:
+                found = list(chosen(below(parsed(file), choice.subtree), choice))
+    except OSError as error:
+        raise DumpError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DumpError(f"{path} is not text in UTF-8; pyzk dump shows the form") from None
+    except ValueError as error:
+        raise DumpError(f"{path}, {error}") from None
+    if not found and choice.subtree != "/":
+        raise DumpError(f"{path} has no {choice.subtree}; pyzk inspect shows what there is")
+    return found
+
+
+def load(engine: Engine, nodes: list[Node], path: str) -> None:
+    """Create znodes that :func:`read` has returned.
+
+    :raises DumpError: if one cannot be created; then none is.
+    """
+    wanted: contents.Flat = {
+        node.path: contents.Node(
+            data=node.data,
+            acl=OPEN_ACL if node.acl is None else node.acl,
+            kind=node.kind,  # type: ignore[arg-type] # read() has looked
+            ttl=round((node.ttl or 0) * 1000),
+        )
+        for node in nodes
+        if node.kind != "ephemeral"
+    }
+    left_out = len(nodes) - len(wanted)
+    if left_out:
+        logger.info(
+            "%s: %d ephemeral znodes are left out: their sessions are gone; --load-ephemerals takes them",
+            path,
+            left_out,
+        )
+    try:
+        contents.load(engine, wanted, engine.started)
+    except UnimplementedError as error:
+        raise DumpError(
+            f"cannot load {path}: TTL znodes need extendedTypesEnabled=true: {error.path}"
+        ) from None
+    except (ZooKeeperError, ValueError) as error:
+        raise DumpError(f"cannot load {path}: {error}") from None
+
+
+def save(tree: DataTree, path: str) -> None:
+    """Write a tree.
+
+    :raises DumpError: if that is impossible.
+    """
+    beside = f"{path}.{os.getpid()}.new"
+    try:
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(fd, "w", encoding="utf-8") as file:
+            for at, node in contents.read(tree).items():
+                ttl = node.ttl / 1000 if node.kind == "ttl" else None
+                line = fields_of(Node(at, node.data, node.acl, node.kind, ttl, node.owner))
+                file.write(f"{json.dumps(line, ensure_ascii=False)}\n")
+        os.replace(beside, path)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise DumpError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,93 @@
+"""A whole server inside a test: in a thread of its own, or in the caller's trio run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from ..config.arguments import settings_of
+from ..control import serve_http
+from ..testing.clock import ClockMode
+from ..testing.controls import Controls
+from ..testing.host import HISTORY_LIMIT, Launch, LocalServer
+from ..testing.in_thread import InThread
+from ..testing.running import Running
+
+
+def open_server(
+    *,
+    clock: ClockMode = "running",
+    record: bool = True,
+    history_limit: int = HISTORY_LIMIT,
+    data: str | os.PathLike[str] | None = None,
+    hostile: int | None = None,
+    **settings: Any,
+) -> AbstractAsyncContextManager[LocalServer]:
+    """Run a server in the caller's trio run: an async context manager that yields its controls.
+
+    It lives on trio's clock, so under ``autojump_clock`` its sessions expire in no real time. It listens on a
+    port of the kernel's choosing; :meth:`.LocalServer.open_stream` connects without a socket.
+
+    :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``clock.advance`` alone.
+    :param record: whether the history is recorded.
+    :param history_limit: how many entries are kept.
+    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
+        them.
+    :param hostile: a seed: the server shows behaviour that is legal but rare, all the time
+        (:mod:`pyzk.server.testing.hostile`).
+    :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
+    :raises TypeError: for a setting that does not exist.
+    :raises ValueError: for one out of range.
+    :raises OSError: on entering, if the address cannot be bound.
+    :raises StorageError: on entering, if the data cannot be used.
+    """
+    return Launch(clock, record, history_limit, settings_of(settings), hostile, data, serve_http).open()
+
+
+class EmbeddedServer(InThread[LocalServer], Controls):
+    """A server in a daemon thread, listening on a port of the kernel's choosing.
+
+    Use it with ``with``, or call :meth:`start` and :meth:`stop`. All methods may be called from any thread;
+    they return when the server has done what was asked, and raise :class:`ServerStopped` if it does not run,
+    :class:`ServerDied` if its thread has ended with an error.
+
+    In a fork of this process clients can connect to the server, but its methods raise :class:`ServerStopped`.
+
+    :param clock: ``"running"``, or ``"frozen"``: then time passes by ``clock.advance`` alone.
+    :param record: whether the history is recorded.
+    :param history_limit: how many entries are kept.
+    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
+        them.
+    :param hostile: a seed: the server shows behaviour that is legal but rare, all the time
+        (:mod:`pyzk.server.testing.hostile`).
+    :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
+    :raises TypeError: for a setting that does not exist.
+    :raises ValueError: for one out of range.
+    :ivar clock: the server's time.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: ClockMode = "running",
+        record: bool = True,
+        history_limit: int = HISTORY_LIMIT,
+        data: str | os.PathLike[str] | None = None,
+        hostile: int | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        self._launch = Launch(clock, record, history_limit, settings_of(settings), hostile, data, serve_http)
+
+    def __repr__(self) -> str:
+        where = self.hosts if self._inside is not None else "not running"
+        return f"<EmbeddedServer {where}>"
+
+    def _open(self, ended: Callable[[], None]) -> AbstractAsyncContextManager[LocalServer]:
+        return self._launch.open(ended)
+
+    @property
+    def running(self) -> Running:
+        return self._local.running

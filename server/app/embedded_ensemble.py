@@ -1,0 +1,114 @@
+"""A whole pretend ensemble inside a test: in a thread of its own, or in the caller's trio run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import attrs
+
+from ...protocol.control_verbs import ServerRef
+from ..config.arguments import settings_of
+from ..config.members import made_up
+from ..control import serve_http
+from ..ensemble.timing import Timing
+from ..testing.clock import ClockMode
+from ..testing.controls.ensemble import EnsembleControls
+from ..testing.ensemble import EnsembleLaunch, LocalEnsemble
+from ..testing.host import HISTORY_LIMIT
+from ..testing.in_thread import InThread
+from ..testing.running_ensemble import RunningEnsemble
+
+
+def _launch(
+    participants: int,
+    observers: int,
+    clock: ClockMode,
+    record: bool,
+    history_limit: int,
+    timing: Timing | None,
+    settings: dict[str, Any],
+) -> EnsembleLaunch:
+    for name in settings.keys() & attrs.fields_dict(Timing).keys():
+        raise TypeError(f"{name} is a time of an ensemble: timing=Timing({name}={settings[name]!r})")
+    if timing is not None and not isinstance(timing, Timing):
+        raise TypeError(
+            f"timing must be a Timing, such as Timing(sync_limit=5, election_ms=200), not {timing!r}"
+        )
+    members, given = made_up(participants, observers), settings_of(settings)
+    return EnsembleLaunch(members, clock, record, history_limit, timing, given, serve_http)
+
+
+def open_ensemble(
+    participants: int = 3,
+    observers: int = 0,
+    *,
+    clock: ClockMode = "running",
+    record: bool = True,
+    history_limit: int = HISTORY_LIMIT,
+    timing: Timing | None = None,
+    **settings: Any,
+) -> AbstractAsyncContextManager[LocalEnsemble]:
+    """Run a pretend ensemble in the caller's trio run: an async context manager that yields its controls.
+
+    :param participants: how many servers vote, numbered from 1; the last one leads at first.
+    :param observers: how many do not; their numbers follow.
+    :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``advance`` alone.
+    :param record: whether the history is recorded.
+    :param history_limit: how many entries are kept for each server.
+    :param timing: how long servers need to notice a silent link, and to elect a leader.
+    :param settings: the fields of :class:`pyzk.server.config.settings.Settings`, of all servers. Where a port
+        is named, the first server has it, the second the next, and so on; by default the kernel chooses.
+    :raises TypeError: for a setting that does not exist, or an argument of another type.
+    :raises ValueError: for one out of range, or a number of servers that is none.
+    :raises OSError: on entering, if an address cannot be bound.
+    """
+    return _launch(participants, observers, clock, record, history_limit, timing, settings).open()
+
+
+class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
+    """A pretend ensemble in a daemon thread, for tests with any client.
+
+    Use it with ``with``. All methods may be called from any thread; they raise :class:`ServerStopped` where
+    it does not run, :class:`ServerDied` if its thread has ended with an error. The arguments are those of
+    :func:`open_ensemble`.
+
+    :raises TypeError: for a setting that does not exist, or an argument of another type.
+    :raises ValueError: for one out of range.
+    """
+
+    def __init__(
+        self,
+        participants: int = 3,
+        observers: int = 0,
+        *,
+        clock: ClockMode = "running",
+        record: bool = True,
+        history_limit: int = HISTORY_LIMIT,
+        timing: Timing | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        self._launch = _launch(participants, observers, clock, record, history_limit, timing, settings)
+
+    def __repr__(self) -> str:
+        where = self.hosts if self._inside is not None else "not running"
+        return f"<EmbeddedEnsemble {where}>"
+
+    def start(self, server: ServerRef | None = None, *, observer: bool = False) -> Any:
+        """Start the ensemble, and return it; or, with a number, a server that was killed, or a further one.
+
+        :raises RuntimeError: if it runs.
+        :raises OSError: if an address cannot be bound.
+        """
+        if server is None:
+            return InThread.start(self)
+        return EnsembleControls.start(self, server, observer=observer)
+
+    def _open(self, ended: Callable[[], None]) -> AbstractAsyncContextManager[LocalEnsemble]:
+        return self._launch.open(ended)
+
+    @property
+    def running(self) -> RunningEnsemble:
+        return self._local.running

@@ -1,0 +1,356 @@
+"""The flags of ``pyzk-server``, and what they ask for, before anything runs.
+
+Each function that reads a file or checks a place refuses what is not possible with one line that says why and
+how to mend it (:class:`Refusal`). Modules are imported when they are needed, so that ``--help`` and
+``--version`` do not wait for trio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ...protocol.version import __version__
+from ..logger import logger
+from . import logs
+
+if TYPE_CHECKING:
+    from ..config.given import Configuration, Given
+    from ..config.members import ServerAddress
+    from ..config.settings import Settings
+    from ..core.engine import Engine
+    from ..storage.storage import Storage
+    from ..testing.trace import Trace
+
+PROG: Final = "pyzk-server"
+FLAGS: Final = {
+    "emulate": "--emulate",
+    "host": "--host",
+    "port": "--port",
+    "tick_time": "--tick-time",
+    "min_session_timeout": "--min-session-timeout",
+    "max_session_timeout": "--max-session-timeout",
+    "data_log_dir": "--data-log",
+}
+"""By the field of Settings that they set."""
+_TLS_PORT: Final = 2281
+"""The usual port for clients over TLS."""
+_TRACE_FORMATS: Final = ("text", "json")
+
+
+class Refusal(Exception):
+    """The server cannot start: one line that says why and how to mend it."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Refusal(f"{message} (see {PROG} --help)")
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=PROG,
+        description="An in-memory coordination server that speaks the ZooKeeper protocol.",
+        epilog="A key of zoo.cfg can also be an environment variable: tickTime is PYZK_TICK_TIME."
+        " Flags win over these, and these over the file. Without --data a restarted server is empty.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--host", metavar="HOST", help="listen at this address (default: 127.0.0.1)")
+    add("--port", metavar="PORT", type=int, help="listen at this port (default: 2181; 0: any free one)")
+    add("--config", metavar="FILE", help="read settings from a file in zoo.cfg syntax")
+    add("--emulate", metavar="RELEASE", help="behave as this release: 3.5, 3.6, 3.7, 3.8 (default: 3.9)")
+    add("--tick-time", metavar="MS", type=int, help="length of a tick (default: 2000)")
+    add("--min-session-timeout", metavar="MS", type=int, help="least session timeout (default: 2 ticks)")
+    add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")
+    add(
+        "--tls",
+        metavar="DIR",
+        nargs="?",
+        const="",
+        help="TLS with certificates that are made on the spot",
+    )
+    add("--tls-port", metavar="PORT", type=int, help="where (default: 2281; with --port 0 any free one)")
+    add(
+        "--ensemble",
+        metavar="N",
+        type=int,
+        help="pretend to be N servers, for tests: each has its own port, and nothing is replicated",
+    )
+    add("--observers", metavar="N", type=int, default=0, help="and so many observers (default: 0)")
+    add("--election-time", metavar="MS", type=int, help="how long an election takes there (default: 200)")
+    add(
+        "--load",
+        metavar="FILE",
+        help="start with the znodes of a file of --save or pyzk dump, a snapshot or a data directory",
+    )
+    add("--load-subtree", metavar="PATH", default="/", help="of that file: its top (default: /)")
+    add("--load-no-acl", action="store_true", help="of that file: without access control lists")
+    add("--load-ephemerals", action="store_true", help="of that file: ephemerals too, as persistent znodes")
+    add(
+        "--load-mask",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="*** instead of the data of these znodes",
+    )
+    add("--save", metavar="FILE", help="write all znodes to this file at the end")
+    add(
+        "--data",
+        metavar="DIR",
+        help="keep the data here, in the files of Apache ZooKeeper, and start from it",
+    )
+    add(
+        "--data-log",
+        metavar="DIR",
+        dest="data_log_dir",
+        help="with --data: the logs here (default: there too)",
+    )
+    add(
+        "--data-repair",
+        action="store_true",
+        help="start from damaged files with what comes before the damage",
+    )
+    add(
+        "--end-with-stdin",
+        action="store_true",
+        help="end when standard input does: with what started the server",
+    )
+    add("--no-expiry", action="store_true", help="no session expires while its connection is open")
+    add("--hostile", metavar="SEED", type=int, help="legal but rare behaviour all the time: for tests")
+    add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
+    add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
+    add("--log-format", choices=logs.FORMATS, default="text", help="(default: text)")
+    trace = parser.add_argument_group(
+        "trace", "A line for each request, reply, event, session and fault, on standard output."
+    )
+    add = trace.add_argument
+    add("--trace", action="store_true", help="print the trace; so do the other flags of this group")
+    add("--trace-op", metavar="OP", action="append", default=[], help="only this operation; may be repeated")
+    add("--trace-path", metavar="GLOB", help="only these znodes: * is within one name, ** is anything")
+    add("--trace-session", metavar="ID", type=_session_id, help="only this session")
+    add("--trace-server", metavar="N", type=int, help="only this server of an ensemble")
+    add("--trace-format", choices=_TRACE_FORMATS, help="(default: text)")
+    add("--trace-file", metavar="FILE", help="append to this file instead")
+    add = parser.add_argument
+    add("--version", action="version", version=f"{PROG} {__version__}")
+    return parser
+
+
+def _session_id(text: str) -> int:
+    return int(text, 0)
+
+
+def configuration(arguments: argparse.Namespace, port_given: bool) -> Configuration:
+    """Return what the file, the environment and ``--set`` say.
+
+    :raises ConfigError: if that cannot be honoured.
+    """
+    from ..config import elsewhere
+    from ..config.given import Configuration
+
+    beside, warnings = elsewhere.from_environment(os.environ)
+    beside += elsewhere.from_flags(arguments.set)
+    found = Configuration({}, ())
+    ensemble = arguments.ensemble is not None
+    if arguments.config is not None or beside:
+        from ..config import zoocfg
+
+        if arguments.config is not None:
+            found = zoocfg.read(arguments.config, port_given=port_given, beside=beside, ensemble=ensemble)
+        else:
+            name = "what was given"
+            found = zoocfg.interpret("", name, port_given=True, beside=beside, ensemble=ensemble)
+    for warning in (*warnings, *found.warnings):
+        logger.warning("%s", warning)
+    return found
+
+
+def members(
+    arguments: argparse.Namespace, found: Configuration, emulated: Given | None = None
+) -> Sequence[ServerAddress]:
+    """Return the servers of the ensemble that is asked for; none for a single server.
+
+    :param emulated: another release than the default one, if that is asked for.
+    :raises Refusal: if that is not possible.
+    """
+    from ..config.members import MemberError, chosen
+
+    try:
+        members = chosen(found.members, arguments.ensemble, arguments.observers)
+    except MemberError as error:
+        raise Refusal(f"--ensemble: {error}") from None
+    for what, is_given in (("--hostile", arguments.hostile is not None), (emulated, emulated is not None)):
+        if members and is_given:
+            raise Refusal(f"{what} is for a single server; leave it out with an ensemble")
+    if arguments.election_time is not None and (not members or arguments.election_time < 0):
+        raise Refusal("--election-time is for an ensemble, and at least 0 ms: use it with --ensemble")
+    numbers = [member.number for member in members]
+    if arguments.trace_server is not None and arguments.trace_server not in numbers:
+        known = f"there are {', '.join(map(str, numbers))}" if numbers else "use it with --ensemble"
+        raise Refusal(f"--trace-server is the number of a server of an ensemble: {known}")
+    if members:
+        text = "%d servers pretend to be an ensemble, for tests: nothing is replicated; for production use %s"
+        logger.warning(text, len(members), "Apache ZooKeeper")
+    return members
+
+
+def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
+    """Return the values that ``--tls`` stands for, by field of Settings.
+
+    :raises ConfigError: if that is not possible.
+    """
+    if arguments.tls is None:
+        if arguments.tls_port is not None:
+            raise Refusal("--tls-port is for --tls, or use the key secureClientPort")
+        return {}
+    from pathlib import Path
+
+    from ..config.given import Given
+    from ..config.tls import TlsError
+    from . import certificates
+
+    if "secure_port" in given:
+        raise Refusal(f"--tls: there is a certificate already, for {given['secure_port']}; drop one of them")
+    directory = Path(arguments.tls or _temporary())
+    host = given.get("host")
+    try:
+        context = certificates.make(directory, str(host.value) if host else "localhost")
+    except certificates.NotInstalled:
+        raise Refusal("--tls needs more: pip install trustme") from None
+    except OSError as error:
+        raise Refusal(f"--tls: cannot write to {directory}: {error.strerror}; name another one") from None
+    except TlsError as error:
+        raise Refusal(f"--tls: {error}; delete {directory}, and it is made anew") from None
+    logger.info(
+        "TLS: clients trust this server by %s; %s is a certificate for a client, the identity x509:%s",
+        directory / certificates.CA,
+        directory / certificates.CLIENT,
+        certificates.IDENTITY,
+    )
+    port = arguments.tls_port
+    if port is None:
+        port = 0 if arguments.port == 0 else _TLS_PORT
+    return {"secure_port": Given(port, "--tls-port"), "ssl_context": Given(context, "--tls")}
+
+
+def _temporary() -> str:
+    """A directory that goes with this process."""
+    import atexit
+    import shutil
+    import tempfile
+
+    directory = tempfile.mkdtemp(prefix="pyzk-server-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+def trace(arguments: argparse.Namespace) -> Trace | None:
+    """The trace that is asked for.
+
+    :raises Refusal: if that is not possible.
+    """
+    if not _asks_for_trace(arguments):
+        return None
+    from ..testing.trace import Selection, Trace
+
+    try:
+        selection = Selection.of(
+            arguments.trace_op, arguments.trace_path, arguments.trace_session, arguments.trace_server
+        )
+    except ValueError as error:
+        raise Refusal(f"--trace-op: {error}") from None
+    try:
+        return Trace.to(arguments.trace_file, selection, arguments.trace_format or "text")
+    except OSError as error:
+        where = arguments.trace_file or "standard output"
+        raise Refusal(f"--trace: cannot write to {where}: {error.strerror}; send it elsewhere") from None
+
+
+def _asks_for_trace(arguments: argparse.Namespace) -> bool:
+    """Whether any flag of the trace is given."""
+    return any(value for name, value in vars(arguments).items() if name.partition("_")[0] == "trace")
+
+
+def loading(arguments: argparse.Namespace) -> Callable[[Engine], None]:
+    """Return a function that loads a file into a tree.
+
+    :raises Refusal: if the file cannot be read.
+    """
+    path = arguments.load
+    if path is None:
+        for name, value in vars(arguments).items():
+            if name.startswith("load_") and value not in ("/", False, []):
+                raise Refusal(f"--{name.replace('_', '-')} is for --load; name a file by it")
+        return lambda engine: None
+    from ...protocol.dump import Choice
+    from . import dumps
+
+    choice = Choice(
+        arguments.load_subtree,
+        not arguments.load_no_acl,
+        "persist" if arguments.load_ephemerals else "keep",
+        tuple(arguments.load_mask),
+    )
+    try:
+        nodes = dumps.read(path, choice)
+    except dumps.DumpError as error:
+        raise Refusal(f"--load: {error}") from None
+
+    def load(engine: Engine) -> None:
+        try:
+            dumps.load(engine, nodes, path)
+        except dumps.DumpError as error:
+            raise Refusal(f"--load: {error}") from None
+
+    return load
+
+
+_FOR_FILES: Final = (
+    *("data_log_dir", "snap_count", "snap_size_limit", "snapshot_compression", "tree_digest"),
+    *("purge_interval", "snap_retain_count"),
+)
+"""Settings that mean nothing without ``--data``."""
+_FOR_ENSEMBLES: Final = ("local_sessions", "local_sessions_upgrading")
+"""Settings that mean nothing for a single server."""
+
+
+def _warn_of_idle(settings: Settings, fields: Sequence[str], reason: str) -> None:
+    """Warn of settings that are not at their defaults, and have no effect."""
+    from ..config.zookeys import KEY_OF
+
+    defaults = type(settings)()
+    keys = [KEY_OF[field] for field in fields if getattr(settings, field) != getattr(defaults, field)]
+    if keys:
+        logger.warning("without effect, because %s: %s", reason, ", ".join(keys))
+
+
+def storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None:
+    """Return the data of ``--data``, which are read already.
+
+    :raises Refusal: if they cannot be used.
+    """
+    _warn_of_idle(settings, _FOR_ENSEMBLES, "there is a single server")
+    if arguments.data is None:
+        _warn_of_idle(settings, _FOR_FILES, "nothing is kept in files without --data")
+        return None
+    from ..storage.directory import StorageError
+    from ..storage.storage import Storage
+
+    storage = Storage(arguments.data, settings, repair=arguments.data_repair)
+    try:
+        storage.load()
+    except StorageError as error:
+        raise Refusal(f"--data: {error}") from None
+    return storage
+
+
+def check_place(path: str | None) -> None:
+    """Refuse a place where nothing could be saved at the end."""
+    if path is None:
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.access(folder, os.W_OK):
+        raise Refusal(f"--save: cannot write {path}; name a file in a directory that can be written to")

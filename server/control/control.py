@@ -1,0 +1,92 @@
+"""The state of one server's control API, and how requests find what they name. :mod:`.api` has the routes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.text import session_text
+from ..testing.chaos import Chaos
+from ..testing.controls import Controls
+from ..testing.faults import Fault
+from ..testing.sessions import SessionInfo, UnknownSessionError
+from ..testing.snapshots import Snapshot
+from . import forms
+from .finding import live_sessions
+from .routes import ApiError
+from .servers import Servers
+
+if TYPE_CHECKING:
+    from ..testing.controls.ensemble import EnsembleControls
+
+
+class Control:
+    """The state of one server's control API, beside the server.
+
+    :param controls: the server in a test's hands.
+    :param servers: the others that were started from here, if it may start some.
+    :ivar faults: planned by requests, by number.
+    :ivar chaos: likewise.
+    :ivar waiting: how many requests wait now.
+    :ivar followers: how many clients follow the trace now.
+    :ivar watchers: how many clients follow the figures now.
+    """
+
+    def __init__(self, controls: Controls, servers: Servers | None = None) -> None:
+        self.controls: Controls = controls
+        self.servers = servers
+        self.faults: dict[int, Fault] = {}
+        self.chaos: dict[int, Chaos] = {}
+        self.snapshots: dict[int, Snapshot] = {}
+        self.waiting = 0
+        self.followers = 0
+        self.watchers = 0
+        self._numbers = itertools.count(1)
+
+    def number(self) -> int:
+        """A number that nothing else of this server has."""
+        return next(self._numbers)
+
+    def reset(self) -> None:
+        """Make the server as a fresh one."""
+        self.controls.reset()
+        self.faults.clear()
+        self.chaos.clear()
+        self.snapshots.clear()
+
+    def find(self, given: str) -> SessionInfo:
+        """Find the live session that a request names, as :mod:`.finding` says.
+
+        :raises UnknownSessionError: if there is none.
+        """
+        live = {info.id: info for info in self.controls.sessions()}
+        for session in live_sessions(self.controls.running, given):
+            return live[session]
+        known = ", ".join(map(session_text, live)) or "none"
+        raise UnknownSessionError(f"there is no session {given}; live sessions: {known}")
+
+    def scope(self, whole: bool) -> Controls | EnsembleControls:
+        """Return the controls of the server, or of the ensemble that it is one of.
+
+        :raises ApiError: 409, if it is a single server.
+        """
+        if not whole:
+            return self.controls
+        if self.controls.ensemble is None:
+            raise ApiError(409, "this is a single server; use --ensemble, or POST /servers with ensemble")
+        return self.controls.ensemble
+
+    def find_any(self, given: str, whole: bool = False) -> int:
+        """Return the id of a session, which may be over if it is given by its name or id.
+
+        :param whole: whether it may be known to another server of the ensemble alone.
+        :raises ValueError: if there is none.
+        """
+        for part in self.scope(whole).running.each():
+            for session in live_sessions(part, given):
+                return session
+        named = self.controls.running.names.session(given)
+        return forms.read_session_id(given) if named is None else named
+
+    def session_form(self, info: SessionInfo) -> Any:
+        return forms.info_form(info, self.controls.running.names[info.id])

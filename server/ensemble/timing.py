@@ -1,0 +1,44 @@
+"""How long the servers of an ensemble need to notice a silent link, and to elect a leader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from ..config.given import Configuration
+
+
+def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], object], None]:
+    def check(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{attribute.name} must be a whole number, not {value!r}")
+        if value < least:
+            raise ValueError(f"{attribute.name} must be at least {least}, not {value}")
+
+    return check
+
+
+@attrs.frozen(kw_only=True)
+class Timing:
+    """
+    :ivar sync_limit: ticks of silence after which a link is given up.
+    :ivar init_limit: ticks that a server has to catch up; shown only, since it takes no time here.
+    :ivar election_ms: ms from the moment at which a quorum looks for a leader until one serves.
+    """
+
+    sync_limit: int = attrs.field(default=5, validator=_at_least(1))
+    init_limit: int = attrs.field(default=10, validator=_at_least(1))
+    election_ms: int = attrs.field(default=200, validator=_at_least(0))
+
+
+def timing_of(found: Configuration, election_ms: int | None = None) -> Timing:
+    """Return the times that a configuration names, and the defaults of the others.
+
+    :param election_ms: ms that an election takes, if that is given.
+    :raises ValueError: a time out of range.
+    """
+    given = {"sync_limit": found.sync_limit, "init_limit": found.init_limit, "election_ms": election_ms}
+    return Timing(**{name: value for name, value in given.items() if value is not None})

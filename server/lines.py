@@ -1,0 +1,132 @@
+"""Lines for a reader who may be slow, such as those of the log and of the trace: nobody waits for him.
+
+While a pipe is full, 1 MiB of lines wait. Further lines are lost. Once the pipe is read again one line says
+how many were lost.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+_WAITING: Final = 2**20
+"""Bytes that wait for a reader at most: some 10,000 lines."""
+_PIECE: Final = 4096
+"""Bytes that a pipe takes as a whole or not at all: Linux's PIPE_BUF."""
+_PATIENCE: Final = 1.0
+"""Seconds for which a process that ends waits for the reader of its last lines."""
+
+
+class LineBuffer:
+    """Lines that wait for a reader: 1 MiB of them, what comes then is lost and counted.
+
+    :param tell_lost: makes the line that says how many were lost.
+    """
+
+    def __init__(self, tell_lost: Callable[[int], str]) -> None:
+        self._tell_lost = tell_lost
+        self._waiting = bytearray()
+        self._lost = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, line: str) -> None:
+        """Keep a line, which has no newline yet, or lose it."""
+        data = f"{line}\n".encode("utf-8", "backslashreplace")
+        self._tell()
+        if len(self._waiting) + len(data) > _WAITING:
+            self._lost += 1
+        else:
+            self._waiting += data
+
+    def lose(self) -> None:
+        """Count a line that could not be made."""
+        self._lost += 1
+
+    def lose_all(self) -> None:
+        """Count all that wait as lost."""
+        self._lost += self._waiting.count(b"\n")
+        self._waiting.clear()
+
+    def peek(self, size: int) -> bytes:
+        """Return so many bytes at most; :meth:`took` says how many of them have gone."""
+        return bytes(self._waiting[:size])
+
+    def took(self, size: int) -> None:
+        del self._waiting[:size]
+        self._tell()
+
+    def _tell(self) -> None:
+        """Add a line about the lost ones, once 50 % of the room is free again."""
+        if self._lost and len(self._waiting) <= _WAITING // 2:
+            self._waiting += f"{self._tell_lost(self._lost)}\n".encode()
+            self._lost = 0
+
+
+class LineWriter:
+    """Writes lines to a file descriptor without waiting.
+
+    The flag O_NONBLOCK belongs to the open file, which other processes may share, so it is not set: pipes and
+    terminals are opened a second time; for other files poll() tells before each write whether there is room.
+    Windows has neither: there a write waits for the reader.
+
+    :param tell_lost: makes the line that says how many were lost.
+    """
+
+    def __init__(self, fd: int, tell_lost: Callable[[int], str]) -> None:
+        self._given, self._fd = fd, _own(fd)
+        self._poll: select.poll | None = None
+        if hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(self._fd, select.POLLOUT)
+        self._lines = LineBuffer(tell_lost)
+
+    def write(self, line: str) -> None:
+        """Write a line, which has no newline yet; or keep it until there is room, or lose it."""
+        self._lines.add(line)
+        self._write()
+
+    def lose(self) -> None:
+        """Count a line that could not be made."""
+        self._lines.lose()
+
+    def flush(self, seconds: float = 0.0) -> None:
+        """Write what waits, and give the reader so many ``seconds``."""
+        self._write(seconds)
+
+    def close(self) -> None:
+        """Write what waits, as far as the reader takes it within a second."""
+        self.flush(_PATIENCE)
+        if self._fd != self._given:
+            os.close(self._fd)
+            self._fd = self._given
+
+    def _write(self, seconds: float = 0.0) -> None:
+        end = time.monotonic() + seconds
+        while self._lines and self._has_room(max(0.0, end - time.monotonic())):
+            try:
+                written = os.write(self._fd, self._lines.peek(_PIECE))
+            except BlockingIOError:
+                return
+            except OSError:  # the reader has gone, or the disk is full
+                self._lines.lose_all()
+                return
+            self._lines.took(written)
+
+    def _has_room(self, seconds: float) -> bool:
+        return self._poll is None or bool(self._poll.poll(seconds * 1000))
+
+
+def _own(fd: int) -> int:
+    """Open a pipe or terminal once more, to have flags of our own; return ``fd`` where that is impossible."""
+    mode = os.fstat(fd).st_mode
+    if hasattr(os, "O_NONBLOCK") and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+        with suppress(OSError):
+            return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    return fd

@@ -1,0 +1,441 @@
+"""The server on the network: listeners, their clients, and the clock that drives it all.
+
+* Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clients by a pair of tasks each.
+* What rooms above this one answer is handed in: four-letter words and further ports by
+  :class:`pyzk.server.monitoring.server.MonitoredServer`, HTTP on the port of clients by whoever makes the
+  server. ``http`` is called for the first HTTP client, so that an idle server loads nothing of it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+
+import trio
+
+from ...protocol.constants import TLS_HELLO
+from ...protocol.records import Id
+from ..config.settings import Settings
+from ..config.tls import subject_text
+from ..core.failures import report
+from ..core.memory import reserve
+from ..logger import logger
+from .clock import Clock
+from .listening import Listener, serve_clients
+from .service import SLICE, Service, milliseconds
+from .streams import Begun, hang_up, serve_stream
+
+if TYPE_CHECKING:
+    from ..storage.storage import Storage
+    from .http import HttpServer
+
+Task: TypeAlias = Callable[[], Awaitable[None]]
+"""Made before the first client is accepted, its imports included; runs as long as the server."""
+Listen: TypeAlias = Callable[[str, int], tuple[socket.socket, tuple[str, int]]]
+"""Opens a listener at a host and port; returns it with the address that it has got."""
+HttpFactory: TypeAlias = "Callable[[Server, trio.Nursery], Awaitable[HttpServer]]"
+"""Makes what answers HTTP on the port of clients, for a server and the nursery in which its tasks run."""
+
+_BACKLOG = 2048
+_LOOK_AT_LOG = 0.5
+"""Seconds between two looks whether a snapshot is due."""
+_QUIET_ROUNDS = 5
+"""Rounds of trio's tasks without a byte, after which nothing waits at the sockets of TLS clients."""
+_ROUNDS = 100
+"""Rounds after which sessions that are due expire, even while bytes still come in."""
+_HAS_HUB = hasattr(select, "epoll")
+
+
+class Server:
+    """One service with its listeners.
+
+    :param make_service: makes the service; its arguments are those of :class:`.service.Service`.
+    :param http: makes what answers HTTP on the port of clients; None: HTTP is not answered there.
+    :cvar in_ensemble: whether this is one server of a pretend ensemble.
+    :ivar service: the server without its sockets.
+    :ivar started: the clock at the start, in seconds.
+    :ivar controls: for the test kit: what controls this server, once something does.
+    """
+
+    in_ensemble: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        make_service: Callable[..., Service] = Service,
+        *,
+        http: HttpFactory | None = None,
+    ) -> None:
+        now = clock.now()
+        self.clock = clock
+        self.started = now
+        self.service = make_service(
+            settings,
+            now=now,
+            epoch=now + clock.epoch_offset(),
+            stopwatch=time.monotonic,
+        )
+        self._set_wall_clock()
+        self.controls: Any = None
+        self.service.serves_http = http is not None and settings.http_on_client_port
+        self.http_factory = http
+        self._http: HttpServer | None = None  # on the ports of clients
+        self._nursery: trio.Nursery | None = None
+        self._bound: socket.socket | None = None  # the port while nobody is let in
+        self._listeners: list[socket.socket] = []  # that have a task each
+        self._hub: Any = None
+        if _HAS_HUB:
+            if self.service.storage is None:
+                from .hub import Hub
+            else:
+                from .durable_hub import DurableHub as Hub
+
+            self._hub = Hub(self.service, clock.now, self._take_foreign)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the plain listener."""
+        assert self.service.address is not None
+        return self.service.address
+
+    @property
+    def host(self) -> str:
+        """The address for plain clients on this machine."""
+        host = self.address[0]
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+    @property
+    def hosts(self) -> str:
+        """The connect string of plain clients on this machine."""
+        return f"[{self.host}]:{self.address[1]}" if ":" in self.host else f"{self.host}:{self.address[1]}"
+
+    @property
+    def url(self) -> str | None:
+        """Where the plain listener answers HTTP; None if it does not."""
+        return f"http://{self.hosts}/" if self.service.serves_http else None
+
+    @property
+    def secure_address(self) -> tuple[str, int] | None:
+        """Host and port of the TLS listener, if there is one."""
+        return self.service.secure_address
+
+    async def run(self, *, task_status: trio.TaskStatus[Self] = trio.TASK_STATUS_IGNORED) -> None:
+        """Listen and serve until cancelled. A server runs once.
+
+        :raises OSError: if an address cannot be bound.
+        """
+        assert self._nursery is None, "a server runs once"
+        settings = self.service.settings
+        with ExitStack() as sockets:
+
+            def listen(host: str, port: int) -> tuple[socket.socket, tuple[str, int]]:
+                listener = _bind(host, port, _backlog(settings))
+                sockets.callback(hang_up, listener)
+                return listener, listener.getsockname()[:2]
+
+            tasks: list[Task] = [self._keep_time]
+            if self.service.storage is not None:
+                self.service.storage.touch_sessions(self.service.at(self.clock.now()))
+                tasks.append(self._keep_snapshots)
+            sockets.callback(self._close_sockets)
+            if self.service.address is None:
+                self.bind()
+            if settings.secure_port is not None:
+                secure, self.service.secure_address = listen(
+                    settings.secure_host or settings.host, settings.secure_port
+                )
+                tasks.append(partial(self._serve_tasks, secure, self._serve_secure_client))
+            tasks += self.further_ports(listen)
+            if self._hub is not None:
+                tasks.append(self._hub.run)
+            async with trio.open_nursery() as self._nursery:
+                self.open_port()
+                for task in tasks:
+                    self._nursery.start_soon(task)
+                task_status.started(self)
+
+    def further_ports(self, listen: Listen) -> Iterable[Task]:
+        """Open further ports that the settings name, and return the tasks that serve them."""
+        return ()
+
+    def _close_sockets(self) -> None:
+        for listener in (*self._listeners, *([self._bound] if self._bound else [])):
+            hang_up(listener)
+        if self._hub is not None:
+            self._hub.close()
+            self._hub = None  # the history can still be read, and nothing more arrives
+
+    def close_port(self) -> None:
+        """Have plain clients refused from now on: the port stays bound, and nobody listens."""
+        self.service.refusing = True
+        if self._hub is not None:
+            self._hub.stop_listening()
+            self._bound = _bind(*self.address)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether somebody listens at the port of plain clients."""
+        return self._bound is None
+
+    def open_port(self) -> None:
+        """Let plain clients in again after :meth:`close_port`."""
+        self.service.refusing = False
+        if self._bound is not None and self._nursery is not None:
+            self._listen()
+
+    def _let_in(self, listener: socket.socket) -> None:
+        """Let the hub serve the clients of a listening socket, which is detached."""
+        self._hub.listen(Listener(fileno=listener.detach()))
+
+    def share_the_loop(self, seconds: float) -> None:
+        """Let the other servers of this process have their turns after so many seconds."""
+        if self._hub is not None:
+            self._hub.share = seconds
+
+    def bind(self) -> None:
+        """Take the port of plain clients, which wait until :meth:`run` lets them in.
+
+        :raises OSError: if the address cannot be bound.
+        """
+        settings = self.service.settings
+        self._bound = _bind(settings.host, settings.port, _backlog(settings))
+        self.service.address = self._bound.getsockname()[:2]
+
+    def move(self, port: int) -> None:
+        """Let plain clients in at another port, on the same address; those that are connected stay.
+
+        If the port cannot be bound nobody is let in any more, as by the real server. Without epoll the old
+        port lets clients in too. Nothing happens before the first port is bound: the settings name that.
+        """
+        if self.service.address is None or self.address[1] == port:
+            return
+        host = self.address[0]
+        was_closed = self._bound is not None
+        if self._bound is not None:
+            self._bound.close()
+            self._bound = None
+        elif self._hub is not None:
+            self._hub.stop_listening()
+        self.service.address = host, port
+        try:
+            self._bound = _bind(host, port)
+        except OSError as error:
+            logger.error("no more clients can come: port %d cannot be bound: %s; name another", port, error)
+            return
+        self.service.address = self._bound.getsockname()[:2]
+        if not was_closed:
+            self._listen()
+
+    def _listen(self) -> None:
+        """Let plain clients in at the port that is bound."""
+        assert self._bound is not None
+        listener, self._bound = self._bound, None
+        listener.listen(_backlog(self.service.settings))
+        if self._hub is not None:
+            self._let_in(listener)
+        else:
+            assert self._nursery is not None
+            self._listeners.append(listener)
+            self._nursery.start_soon(self._serve_tasks, listener, self._serve_client)
+
+    def flush(self) -> None:
+        """Send what waits on any connection, after a change that no client has caused."""
+        if self._hub is not None:
+            self._hub.flush()
+
+    def receive(self) -> None:
+        """Handle what has already arrived at the sockets."""
+        if self._hub is not None:
+            self._hub.look()
+            self._hub.tidy(self.clock.now())
+
+    def advance(self, now: float, within: float = math.inf) -> None:
+        """Do what is due at ``now``, in seconds of the clock.
+
+        :param within: seconds of work after which the rest is left to the next call.
+        """
+        self._set_wall_clock()
+        self.service.advance(now, within)
+        self.flush()
+
+    def _set_wall_clock(self) -> None:
+        self.service.engine.epoch_offset = milliseconds(self.clock.epoch_offset())
+
+    async def _keep_time(self) -> None:
+        tick = self.service.settings.tick_time / 1000
+        deadline = self.service.next_deadline()
+        while True:
+            # A new deadline may come into being meanwhile, but none that lies before the next tick.
+            now = self.clock.now()
+            next_tick = (now // tick + 1) * tick
+            if next_tick <= now:  # rounding: in virtual time the clock would stand still for ever
+                next_tick += tick
+            await self.clock.sleep_until(min(deadline, next_tick))
+            try:
+                now = self.clock.now()
+                self.receive()  # what has arrived already counts as a sign of life
+                await self._receive_in_tasks(now)
+                self.advance(now, SLICE)
+                if reserve.look():
+                    self.service.unread.disconnect_largest()
+                    self.flush()
+                    reserve.look()
+                deadline = self.service.next_deadline()
+            except Exception:
+                report("what is due was done in part; the rest follows at the next tick")
+                deadline = math.inf  # the rest at the next tick, and not at once
+
+    async def _receive_in_tasks(self, now: float) -> None:
+        """Let the tasks of clients handle what has arrived for them, if something is due at ``now``.
+
+        In one round trio sees which sockets are readable, in the next one their tasks read; a large request
+        takes a round for each TLS record.
+        """
+        service, stats = self.service, self.service.engine.stats
+        rounds = quiet = 0
+        while (service.secure or self._hub is None) and service.next_deadline() <= now:
+            if rounds == _ROUNDS or quiet == _QUIET_ROUNDS:
+                return
+            received = stats.bytes_received
+            await trio.lowlevel.checkpoint()
+            rounds += 1
+            quiet = quiet + 1 if stats.bytes_received == received else 0
+
+    async def _keep_snapshots(self) -> None:
+        """Write a snapshot whenever one is due, step by step, and delete old files."""
+        storage = self.service.storage
+        assert storage is not None
+        while True:
+            await trio.sleep(_LOOK_AT_LOG)
+            try:
+                if storage.is_due:
+                    for _ in storage.snapshot_steps():
+                        await trio.lowlevel.checkpoint()
+                storage.purge()
+            except OSError as error:
+                logger.error("a snapshot failed: %s; the logs go on, and the next one is tried later", error)
+            except Exception:
+                report("a snapshot failed; the logs go on, and the next one is tried later")
+
+    # --- a task per client -------------------------------------------------------------------------------
+
+    async def _serve_tasks(
+        self, listener: socket.socket, serve: Callable[[trio.SocketStream, Any], Awaitable[None]]
+    ) -> None:
+        async def handle(stream: trio.SocketStream) -> None:
+            try:
+                peer = stream.socket.getpeername()[:2]
+            except OSError:  # it has gone away already
+                await trio.aclose_forcefully(stream)
+            else:
+                await serve(stream, peer)
+
+        await serve_clients(listener, handle)
+
+    async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
+        await serve_stream(self.service, stream, peer, self.clock.now, self.flush, self._serve_foreign)
+
+    async def _serve_secure_client(self, stream: trio.SocketStream | Begun, peer: tuple[str, int]) -> None:
+        settings = self.service.settings
+        assert settings.ssl_context is not None
+        secure = trio.SSLStream(stream, settings.ssl_context, server_side=True, https_compatible=True)
+
+        async def identities() -> Iterable[Id]:
+            certificate = secure.getpeercert()
+            if not certificate:
+                return ()
+            if settings.verify_client_host:
+                from .hostnames import check  # for who uses it
+
+                await check(certificate, peer[0])
+            return self.service.engine.access.certificate_identities(subject_text(certificate))
+
+        try:
+            await serve_stream(
+                self.service, secure, peer, self.clock.now, self.flush, self._serve_http, identities
+            )
+        finally:
+            vars(secure).clear()  # trio's stream refers to itself: no work for the garbage collector
+
+    # --- other protocols on the port of clients ----------------------------------------------------------
+
+    def _take_foreign(self, sock: socket.socket, peer: str, received: bytes) -> None:
+        """Serve a client of the hub that speaks HTTP or TLS."""
+        assert self._nursery is not None
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+        self._nursery.start_soon(self._serve_foreign, stream, peer, received)
+
+    async def _serve_foreign(self, stream: trio.SocketStream, peer: str, received: bytes) -> None:
+        if not received.startswith(TLS_HELLO):
+            await self._serve_http(stream, peer, received)
+            return
+        try:
+            address = stream.socket.getpeername()[:2]
+        except OSError:  # it has gone away already
+            await trio.aclose_forcefully(stream)
+        else:
+            await self._serve_secure_client(Begun(stream, received), address)
+
+    async def _serve_http(self, stream: trio.abc.Stream, peer: str, received: bytes) -> None:
+        try:
+            http = self._http or await self._load_http()
+        except Exception:  # as for lack of memory or file descriptors; the next client tries again
+            report("an HTTP client was closed")
+            await trio.aclose_forcefully(stream)
+        else:
+            await http.serve(stream, peer, received)
+
+    async def _load_http(self) -> HttpServer:
+        """Make what answers HTTP, for the first such client."""
+        assert self.http_factory is not None
+        assert self._nursery is not None
+        http = await self.http_factory(self, self._nursery)
+        if self._http is None:  # nobody else came meanwhile
+            self._http = http
+        return self._http
+
+
+def service_of(storage: Storage | None) -> Callable[..., Service]:
+    """Return what makes the service of a server, whose data is in files or in memory."""
+    if storage is None:
+        return Service
+    from .durable import DurableService
+
+    return partial(DurableService, storage)
+
+
+def _backlog(settings: Settings) -> int:
+    return settings.listen_backlog if settings.listen_backlog > 0 else _BACKLOG
+
+
+def _bind(host: str, port: int, backlog: int | None = None) -> socket.socket:
+    """
+    :param backlog: listen too, and let so many clients wait.
+    """
+    # ASCII names as bytes: the codec for other names is loaded at its first use, which takes long
+    name = host.encode() if host.isascii() else host
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        if os.name != "nt":  # on Windows it would let two servers have one port
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        if backlog is not None:
+            sock.listen(backlog)
+        sock.setblocking(False)
+    except BaseException as error:
+        sock.close()
+        if isinstance(error, OSError):
+            error.filename = (host, port)  # so that the message names the right one of several listeners
+        raise
+    return sock

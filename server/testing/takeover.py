@@ -1,0 +1,39 @@
+"""Put what runs into a test's hands: the first who asks takes it over, all get the same controls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..net.server import Server
+from .controls import Controls
+from .host import take_over
+
+if TYPE_CHECKING:
+    from ..ensemble.host import EnsembleHost
+    from .running import Running
+    from .running_ensemble import RunningEnsemble
+
+
+def controls_of(server: Server) -> Controls:
+    """Return the controls of a server, which may be one of an ensemble. Its history is recorded once somebody
+    asks for that."""
+    if server.controls is None:
+        if server.in_ensemble:
+            from ..ensemble.host import MemberServer
+            from .ensemble import take_over as take_over_ensemble
+
+            assert isinstance(server, MemberServer)
+            take_over_ensemble(server.ensemble_host)
+        else:
+            server.controls = take_over(server)
+    assert isinstance(server.controls, Controls)
+    return server.controls
+
+
+def running_of(server: Server | EnsembleHost) -> Running | RunningEnsemble:
+    """Return the parts of a server, or of an ensemble, for those who listen to it."""
+    if isinstance(server, Server):
+        return controls_of(server).running
+    controls = controls_of(next(iter(server.servers.values())))
+    assert controls.ensemble is not None
+    return controls.ensemble.running

@@ -1,0 +1,133 @@
+"""What a task of asyncio that is cancelled while it waits for the client is told, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyzk.aio.tasks import Question
+from pyzk.client import ClosingError
+
+from .drivers import in_asyncio
+
+
+class Ask:
+    """Something that was asked."""
+
+    def __init__(self) -> None:
+        self.cancels = 0
+
+    def cancel(self) -> None:
+        self.cancels += 1
+
+
+class Client:
+    """The client's loop, which does at once what it is posted."""
+
+    closed = False
+
+    def ask(self, ask: Ask) -> None:
+        """Leave it unanswered."""
+
+    def post(self, function: Callable[[], object]) -> None:
+        if self.closed:
+            raise ClosingError
+        function()
+
+
+class Task:
+    """A task that counts its cancels, as those of asyncio do.
+
+    :ivar messages: of the cancels.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.messages: list[object] = []
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    def done(self) -> bool:
+        return False
+
+    def cancelling(self) -> int:
+        return self.count
+
+    def uncancel(self) -> int:
+        self.count -= 1
+        return self.count
+
+    def cancel(self, message: object = None) -> None:
+        self.count += 1
+        self.messages.append(message)
+
+
+def asked(client: Client | None = None) -> tuple[Question, Ask, Task]:
+    task: Any = Task()
+    loop: Any = client or Client()
+    ask: Any = Ask()
+    return Question(task, loop).ask(ask), ask, task
+
+
+@pytest.mark.parametrize(
+    ("cancels", "told", "again"),
+    [
+        ([None], (), []),
+        (["a"], ("a",), []),
+        ([None, None], (), []),
+        (["a", "b"], ("b",), []),
+        (["a", "a"], ("a",), []),
+        (["a", None], ("a",), [None]),
+        ([None, "a"], ("a",), [None]),
+        ([None, "a", "b"], ("b",), [None]),
+    ],
+)
+@in_asyncio
+async def test_the_messages_of_cancels(
+    cancels: list[str | None], told: tuple[str, ...], again: list[object]
+) -> None:
+    """A cancel without a message beside one with a message is for somebody else: it is made again."""
+    question, ask, task = asked()
+    for message in cancels:
+        task.count += 1
+        assert question.cancel(message)
+    assert question.cancelled
+    assert ask.cancels == 1, "the call is cancelled once"
+    assert question.cancelled_error().args == told
+    await asyncio.sleep(0)
+    assert task.messages == again
+    assert task.count == len(cancels)
+
+
+@in_asyncio
+async def test_a_call_that_has_succeeded_is_followed_by_the_cancel() -> None:
+    question, _, task = asked()
+    task.count = 1
+    question.cancel("a")
+    question.cancel_later()
+    assert task.messages == []
+    await asyncio.sleep(0)
+    assert (task.messages, task.count) == (["a"], 1)
+
+
+@in_asyncio
+async def test_who_is_not_to_be_cancelled_any_more_is_not() -> None:
+    question, _, task = asked()
+    question.cancel()
+    question.cancel_later()
+    await asyncio.sleep(0)
+    assert (task.messages, task.count) == ([], 0)
+
+
+@in_asyncio
+async def test_an_answer_that_is_on_its_way_ends_a_cancel() -> None:
+    client = Client()
+    question, ask, _ = asked(client)
+    client.closed = True
+    assert question.cancel()
+    assert question.cancelled
+    assert ask.cancels == 0

@@ -1,0 +1,33 @@
+"""Each name of tests/long.txt is a test."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from .conftest import LONG, TESTS, runs
+
+
+@pytest.mark.parametrize("file", sorted({name.partition("::")[0] for name in LONG}))
+def test_the_long_tests_are_there(file: str) -> None:
+    path = TESTS / file
+    assert path.is_file(), "moved or gone: correct tests/long.txt"
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    there = {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, functions)}
+    named = {name.rpartition("::")[2] for name in LONG if name.startswith(f"{file}::")} - {"runTest"}
+    assert named - there == set(), "renamed or gone: correct tests/long.txt"
+
+
+def test_the_rest_is_what_the_fifth_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYZK_COMMIT", "9130775")
+    items = [f"tests/x.py::test_it[{n}]" for n in range(1000)]
+    fifth = [item for item in items if runs(item, "fifth", long=True)]
+    rest = [item for item in items if runs(item, "rest", long=True)]
+    assert 100 < len(fifth) < 300
+    assert sorted([*fifth, *rest]) == sorted(items)
+    assert all(runs(item, "whole", long=True) for item in items)
+    assert runs(items[0], "fifth", long=False)
+    assert not runs(items[0], "rest", long=False)
+    monkeypatch.setenv("PYZK_COMMIT", "12e31dd")
+    assert fifth != [item for item in items if runs(item, "fifth", long=True)], "the next commit has others"
