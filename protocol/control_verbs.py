@@ -150,7 +150,7 @@ VERBS: Final[Mapping[str, ControlVerb]] = {
             ),
         },
     ),
-    "release": ControlVerb("end lag", {"servers": _SERVERS}),
+    "catch_up": ControlVerb("end lag: apply what waits", {"servers": _SERVERS}),
     "isolate": ControlVerb("cut a server off from all others", {"server": SERVER, "silent": _SILENT}),
     "partition": ControlVerb(
         "cut the links between groups of servers",

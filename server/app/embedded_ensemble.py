@@ -34,7 +34,7 @@ def _launch(
         raise TypeError(f"{name} is a time of an ensemble: timing=Timing({name}={settings[name]!r})")
     if timing is not None and not isinstance(timing, Timing):
         raise TypeError(
-            f"timing must be a Timing, such as Timing(sync_limit=5, election=200), not {timing!r}"
+            f"timing must be a Timing, such as Timing(sync_limit=5, election_ms=200), not {timing!r}"
         )
     members, given = made_up(participants, observers), settings_of(settings)
     return EnsembleLaunch(members, clock, record, history_limit, timing, given, serve_http)

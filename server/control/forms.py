@@ -120,7 +120,7 @@ def info_form(info: SessionInfo, name: str | None) -> JSON:
     return {
         "id": session_text(info.id),
         "name": name,
-        "timeout_ms": info.timeout,
+        "timeout_ms": info.timeout_ms,
         "connected": info.connected,
         "peer": None if info.peer is None else address_form(info.peer),
         "server": info.server or None,

@@ -4,7 +4,8 @@ Nothing here makes data safer: all servers live and die with the process. It sho
 of several servers: one that lags, one that is cut off, a leader that is lost. No sockets, and no clock:
 callers pass the time in, in whole ms.
 
-* :mod:`.course`: the whole: who follows, who leads, what falls due. :mod:`.ensemble`: what a test does to it.
+* :mod:`.ensemble`: the whole: who follows, who leads, what falls due, what a test does to it.
+* :mod:`.timing`: how long an election and silence take. :mod:`.host`: its servers on the network.
 * :mod:`.elections`: who leads next. :mod:`.reconfig`: how the members may change.
 * :mod:`.leader`: the leader's part: it prepares writes, gives zxids, and keeps the clocks of sessions.
 * :mod:`.member`: a server's place in the ensemble: its role, its link to the leader, its session reports.
@@ -12,5 +13,6 @@ callers pass the time in, in whole ms.
 * :mod:`.sessions`: the sessions that a server knows, local ones too.
 * :mod:`.serving`: the service and the connections of one server.
 * :mod:`.log`, :mod:`.links`: what was proposed and committed; who reaches whom.
-* :mod:`.telling`: what operators are told. :mod:`.nemesis`: trouble by chance.
+* :mod:`.redirects`: which sessions a test moves.
+* :mod:`.status`: what operators see. :mod:`.nemesis`: faults by chance.
 """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from .log import Proposal
 
 if TYPE_CHECKING:
-    from .course import Course
+    from .ensemble import Ensemble
     from .member import Member
 
 
@@ -26,7 +26,7 @@ class Elections:
     :ivar due: when the next leader begins, in ms; None if no server can lead, or one does.
     """
 
-    def __init__(self, ensemble: Course) -> None:
+    def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
         self.due: int | None = None
 
@@ -35,7 +35,7 @@ class Elections:
         if self.candidate() is None:
             self.due = None
         elif self.due is None:
-            self.due = self._ensemble.now + self._ensemble.timing.election
+            self.due = self._ensemble.now + self._ensemble.timing.election_ms
 
     def lookers(self) -> list[Member]:
         """List the servers that look for a leader."""

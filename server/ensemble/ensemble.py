@@ -1,30 +1,411 @@
-"""What a test does to an ensemble, whose :mod:`.course` is the rest.
+"""An ensemble: who follows, who leads, what falls due, and what a test does to it.
 
-The rule: what a test does has its effect when the call returns. The time that servers need to notice passes
-on the clock.
+The rules (ensemble.md sections 6 and 11); times are whole ms of one clock for all servers, and each is a
+setting of :class:`Timing`:
+
+* A server whose leader dies, or whose link to it is reset, closes its clients at once. Over a silent link it
+  notices after ``sync_limit`` ticks, and so does the leader.
+* Each tick a leader looks whether a quorum follows it. If not it closes its clients and looks for a leader.
+* Servers without a leader join one that they reach, at once. Else one of them leads after the time of an
+  election (:mod:`.elections`).
+* A new leader commits what was proposed and is in its own log, with its old zxid; whatever else was proposed
+  is lost. Then its epoch begins.
+* A server that joins is brought up to what its leader has committed.
+* A change of the members counts from the moment at which it is committed. A leader that does not vote any
+  more resigns, and all its followers lose it; a server whose role changes closes its clients and begins anew.
+* What a test does has its effect when the call returns. The time that servers need to notice passes on the
+  clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ..config.members import ServerAddress, check_numbers
-from .course import Course
+import attrs
+
+from ...protocol.text import session_text
+from ..config.members import Configuration, ServerAddress, check_numbers
+from ..config.settings import Settings, SettingsError
+from ..core.sessions import NEVER
+from ..core.tree import DataTree
+from .elections import Elections
 from .errors import EnsembleError
+from .leader import Leader
+from .links import Links
+from .log import Log, Proposal
 from .member import Member
+from .redirects import Redirects
+from .serving import most_outstanding
+from .timing import Timing
 
-__all__ = ["Ensemble", "EnsembleError", "Pending"]
+if TYPE_CHECKING:
+    from .nemesis import Nemesis
+
 
 Pending: TypeAlias = Literal["lost", "applied"]
 """What becomes of writes that are proposed and not committed when their leader dies."""
 
 
-class Ensemble(Course):
-    """Several servers on one log, in a test's hands. The arguments are those of :class:`.course.Course`."""
+class Ensemble:
+    """
+    Raises :class:`SettingsError` for settings that only a single server can have.
+
+    :param members: the servers, by their lines in the configuration.
+    :param epoch: the wall-clock time in ms since the epoch. The first epoch of zxids is made of it, so that
+        no process starts below what an earlier one has reached.
+    :param secret: what the passwords of sessions are made of, the same on all servers; random by default.
+    :ivar now: the latest time that anybody has told, in ms.
+    :ivar epoch: the number of the last epoch of zxids.
+    :ivar log: what is committed or proposed.
+    :ivar links: which servers reach each other.
+    :ivar redirects: which sessions a test moves to another server.
+    :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
+    :ivar config: who belongs to it, by the last change that is committed.
+    :ivar elections: who leads next.
+    :ivar is_controlled: whether a test controls any of the servers over HTTP.
+    :ivar nemesis: makes trouble by chance, if a test wants that.
+    :ivar copied: the numbers of servers that have got a copy of a tree instead of all that they had missed.
+    :ivar on_change: told when a server's role changes: the server, and what has changed.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        members: Sequence[ServerAddress],
+        *,
+        now: int,
+        epoch: int,
+        timing: Timing | None = None,
+        secret: bytes | None = None,
+    ) -> None:
+        if not settings.release.is_default:
+            raise SettingsError("emulate is for a single server; leave it out with an ensemble", "emulate")
+        self.timing = timing or Timing()
+        self.now = now
+        first = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
+        self.epoch = first >> 32
+        self.log = Log()
+        self.links = Links()
+        self.redirects = Redirects()
+        self.holding: Literal["proposals", "acks"] | None = None
+        self.is_controlled = False
+        self.copied: set[int] = set()
+        self.on_change: Callable[[Member, str], object] = lambda member, text: None
+        self.elections = Elections(self)
+        self.config = Configuration.of(members)
+        self.members = {address.number: Member(self, address, settings) for address in members}
+        self._adopt(self.config)
+        self._settings = settings
+        self._tick = settings.tick_time
+        self._secret = secret or os.urandom(32)
+        self.nemesis: Nemesis | None = None
+
+    # --- questions ---------------------------------------------------------------------------------------
+
+    def member(self, number: int) -> Member:
+        """
+        :raises ValueError: if there is no such server.
+        """
+        try:
+            return self.members[number]
+        except KeyError:
+            raise ValueError(
+                f"there is no server {number}; there are {', '.join(map(str, self.members))}"
+            ) from None
+
+    def leaders(self) -> list[Leader]:
+        """List those who lead, the latest first: an old leader may not know yet that it is one."""
+        parts = [member.leader for member in self.members.values() if member.leads]
+        return sorted((part for part in parts if part is not None), key=lambda part: -part.number)
+
+    def current_leader(self) -> Leader | None:
+        """Return the leader of the latest epoch; None if nobody leads it."""
+        return next((leader for leader in self.leaders() if leader.number == self.epoch), None)
+
+    def leader(self) -> Leader:
+        """Return the leader of the latest epoch.
+
+        :raises EnsembleError: if nobody leads.
+        """
+        if (leader := self.current_leader()) is not None:
+            return leader
+        roles = ", ".join(f"{number} is {member.role}" for number, member in self.members.items())
+        raise EnsembleError(
+            f"no server leads ({roles}): let the time of an election pass, or call elect(); "
+            "heal, thaw or start servers first if they are no quorum"
+        )
+
+    def can_elect(self) -> bool:
+        """Return whether :meth:`elect` would find a leader."""
+        return bool(self.elections.able([m for m in self.members.values() if m.up and not m.frozen]))
+
+    def password_of(self, session_id: int) -> bytes:
+        """Return the 16 bytes that prove who owns a session; each server can work them out."""
+        return hmac.digest(self._secret, session_id.to_bytes(8, signed=True), hashlib.sha256)[:16]
+
+    def knows(self, session_id: int, password: bytes | None) -> bool:
+        """Return whether a password is that of a session id, be the session alive or not."""
+        if password is None:
+            return False
+        return hmac.compare_digest(self.password_of(session_id), password)
+
+    # --- the log -----------------------------------------------------------------------------------------
+
+    def enter(self, proposal: Proposal) -> None:
+        """Enter what is committed."""
+        self.log.commit(proposal, (member.position for member in self.members.values()))
+        if proposal.config is not None:
+            self._adopt(proposal.config)
+
+    def _adopt(self, config: Configuration) -> None:
+        """Let another configuration decide who votes."""
+        self.config = config
+        self.most_outstanding = most_outstanding(len(config.voters))
+        for member in self.members.values():
+            member.votes = member.number in config.voters
+        for leader in self.leaders():
+            leader.is_kept &= config.keeps(leader.member.address)
+
+    def bring_up(self, member: Member, upto: int) -> None:
+        """Bring a server that has no clients forward in the log.
+
+        :param upto: how many entries it will have at least.
+        """
+        if member.position < self.log.first_kept:
+            self.copied.add(member.number)
+            member.copy(max(self.members.values(), key=lambda other: other.position))
+        for proposal in self.log.since(member.position)[: max(0, upto - member.position)]:
+            member.apply(proposal)
+        member.logged = member.position
+
+    def newest_tree(self) -> DataTree:
+        """Return the tree of the server that has applied most."""
+        return max(self.members.values(), key=lambda member: member.position).engine.tree
+
+    def flush(self) -> None:
+        """Have all servers send what came to wait on their connections."""
+        for member in self.members.values():
+            member.flush()
+
+    def tell(self, member: Member, text: str) -> None:
+        self.on_change(member, text)
+
+    # --- time --------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int:
+        """Return the time at which :meth:`advance` is to be called; :data:`NEVER` if nothing is due."""
+        return min((when for when, _ in self._due()), default=NEVER)
+
+    @property
+    def least_delay(self) -> int:
+        """How long it takes until something falls due that a server is sent from now on, in ms; :data:`NEVER`
+        if servers take at once what they are sent."""
+        return min((member.delay for member in self.members.values() if member.delay), default=NEVER)
+
+    def advance(self, now: int) -> None:
+        """Do all that is due at ``now``, in its order."""
+        while True:
+            when, act = min(self._due(), key=lambda due: due[0], default=(NEVER, None))
+            if when > now or act is None:
+                break
+            self.now = max(self.now, when)
+            act()
+        self.now = max(self.now, now)
+        self.flush()
+
+    def _due(self) -> Iterator[tuple[int, Callable[[], object]]]:
+        """Yield what is to be done, and when: of what comes at the same time the first goes first."""
+        for member in self.members.values():
+            if member.report_at < NEVER and not member.frozen:
+                yield int(member.report_at), partial(self._report, member)
+        for member in self.members.values():
+            leader = member.leader
+            if member.silent_since is not None and not member.is_given_up:
+                yield (
+                    member.silent_since + self.timing.sync_limit * self._tick,
+                    partial(self._give_up, member),
+                )
+            if leader is not None and leader.member is member and not member.frozen:
+                yield leader.next_deadline(), partial(self._advance_leader, leader)
+                if leader.next_check is not None:
+                    yield leader.next_check, partial(self._check, leader)
+        if self.elections.due is not None:
+            yield self.elections.due, self._elect_when_due
+        for member in self.members.values():
+            if member.delay:
+                yield member.takes_at, partial(self._take_late, member)
+            if (when := member.read_only_at) is not None:
+                yield when, member.become_read_only
+        if self.nemesis is not None:
+            yield self.nemesis.next_act, self.nemesis.act
+
+    def _advance_leader(self, leader: Leader) -> None:
+        leader.advance(self.now)
+
+    def _report(self, member: Member) -> None:
+        member.report(self.now)
+
+    def _take_late(self, member: Member) -> None:
+        leader = member.leader
+        member.go_on()
+        if member.leader is not leader:  # what it took has changed the members, and its part
+            self.settle()
+
+    def _check(self, leader: Leader) -> None:
+        if leader.is_kept:
+            self._resign(leader, f"no quorum follows it, which is {self.config.quorum}")
+        else:
+            self._resign(leader, "the members have changed, and it cannot lead them")
+
+    def _watch_quorum(self, leader: Leader) -> None:
+        """Note when a leader finds out that it has no quorum: it looks each tick of its own time."""
+        if leader.is_kept and self.config.has_quorum(leader.followers):
+            leader.next_check = None
+        elif leader.next_check is None:
+            leader.next_check = self.now + self._tick - (self.now - leader.started) % self._tick
+
+    def _give_up(self, member: Member) -> None:
+        """A link was silent for too long: both ends close it."""
+        leader = member.leader
+        if leader is not None:
+            leader.followers.pop(member.number, None)
+        if member.frozen:
+            member.is_given_up = True
+        else:
+            who = "its leader has heard nothing of it" if member.is_held_up else "its leader was silent"
+            member.leave(f"{who} for {self.timing.sync_limit} ticks")
+        self.settle()
+
+    # --- roles -------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start, once all servers have their services: all run, and the last one that votes leads."""
+        first = self.epoch + 1 << 32
+        self._begin_with(Configuration(self.config.members, first if self._settings.reconfig_enabled else 0))
+        self._lead(self.members[max(filter(self.config.may_lead, self.config.voters))])
+        for member in self.members.values():  # as if each had got the tree of the leader
+            member.engine.zxid = first
+
+    def _begin_with(self, config: Configuration) -> None:
+        """Write the first configuration at all servers: there is no transaction for it."""
+        self._adopt(config)
+        for member in self.members.values():
+            member.configure(config)
+            member.engine.tree.configure(config.text.encode(), config.version, member.engine.time)
+
+    def name_clients(self) -> None:
+        """Enter where clients find each server, in lines that do not say it."""
+        named = {
+            number: attrs.evolve(line, client=line.client or self.members[number].client_address)
+            for number, line in self.config.members.items()
+        }
+        self._begin_with(Configuration(named, self.config.version))
+
+    def settle(self) -> None:
+        """Let all follow from a change of the links or the servers what follows at once."""
+        for member in self.members.values():
+            leader = member.leader
+            if leader is None or leader.member is member:
+                continue
+            if member.is_given_up and not member.frozen:
+                member.leave("its leader has given it up")
+            elif self._is_reset(member, leader):
+                self._lose(member, leader)
+            elif not member.link_is_open:
+                if member.silent_since is None:
+                    member.silent_since = self.now
+            else:
+                member.silent_since = None
+                member.go_on()
+        for leader in self.leaders():
+            if not leader.member.frozen:
+                leader.go_on()
+                leader.member.go_on()
+                self._watch_quorum(leader)
+        self._join()
+        self.elections.plan()
+        self.flush()
+
+    def _is_reset(self, member: Member, leader: Leader) -> bool:
+        """Return whether a server learns at once that it has no leader: its link was reset, or the leader's
+        end of it is closed."""
+        if self.links.is_cut(member, leader.member):
+            return self.links.is_reset(member, leader.member)
+        return leader.member.leader is not leader
+
+    def _lose(self, member: Member, leader: Leader) -> None:
+        leader.followers.pop(member.number, None)
+        if member.frozen:
+            member.is_given_up = True
+        else:
+            member.leave("it has lost its leader")
+
+    def _join(self) -> None:
+        """Let servers without a leader follow one that they reach."""
+        for member in self.elections.lookers():
+            for leader in self.leaders():
+                is_reached = not leader.member.frozen and self.elections.hear_each_other(
+                    member, leader.member
+                )
+                if is_reached and leader.is_kept and leader.number >= member.epoch:
+                    member.follow(leader)
+                    self._watch_quorum(leader)
+                    break
+
+    def _elect_when_due(self) -> None:
+        self.elections.due = None
+        if (candidate := self.elections.candidate()) is not None:
+            self._lead(candidate)
+
+    def _lead(self, member: Member) -> None:
+        """Begin an epoch."""
+        self.elections.due = None
+        self.holding = None
+        self.bring_up(member, self.log.committed)
+        for proposal in self.elections.proposed(member):
+            proposal.asker = None  # whose connection is gone
+            self.enter(proposal)
+            member.apply(proposal)
+        member.logged = member.position
+        self.log.proposed.clear()
+        self.epoch += 1
+        if member.votes:  # or what was proposed has ended that
+            member.lead(Leader(self, member, self.epoch, self.now))
+        self.settle()
+
+    def _resign(self, leader: Leader, reason: str) -> None:
+        """End the part of a leader: those who hear of it stop serving with it, the others later."""
+        leader.member.leave(reason)
+        self.settle()
+
+    def expire(self, session_id: int, now: int) -> None:
+        """End a session at the leader, or a local one at its server, as if its timeout had passed.
+
+        :raises EnsembleError: if nobody leads.
+        :raises LookupError: if the leader knows no such session.
+        """
+        self.now = max(self.now, now)
+        for member in self.members.values():
+            if session_id in member.engine.tracker.local:
+                member.engine.expire_local(session_id)
+                self.flush()
+                return
+        leader = self.leader()
+        session = leader.sessions.get(session_id)
+        if session is None:
+            raise LookupError(f"there is no session {session_text(session_id)}")
+        leader.expire(session, self.now)
+        self.flush()
+
+    # --- what a test does to it --------------------------------------------------------------------------
 
     def lag(self, member: Member, upto: int | None = None, delay: int = 0) -> None:
-        """Let a server stand at a zxid, or apply late what is sent to it, until :meth:`release`.
+        """Let a server stand at a zxid, or apply late what is sent to it, until :meth:`catch_up`.
 
         :param upto: the zxid; by default the one that it has applied, unless there is a delay.
         :param delay: in ms.
@@ -33,7 +414,7 @@ class Ensemble(Course):
         member.go_on()
         self.settle()
 
-    def release(self, members: Iterable[Member]) -> None:
+    def catch_up(self, members: Iterable[Member]) -> None:
         """Let servers that lag apply what waits."""
         for member in members:
             member.lag()
@@ -184,7 +565,7 @@ class Ensemble(Course):
             )
         if member.engine.serves(session_id):
             return
-        self.moves.begin(session_id, member)
+        self.redirects.begin(session_id, member)
         self.disconnect(session_id, f"its session moves to server {member.number}")
 
     def disconnect(self, session_id: int, reason: str) -> None:

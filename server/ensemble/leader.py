@@ -42,12 +42,13 @@ from ..core.engine import Client, Engine
 from ..core.operations.multi import failure
 from ..core.sessions import Session
 from ..core.transactions import NO_REQUEST
+from ..core.tree import DataTree
 from ..core.txn import Change, CreateSession, Refused, Replace, SetData, Txn
 from .engine import SYNC, Waiting
 from .log import Asker, Proposal, Result
 
 if TYPE_CHECKING:
-    from .course import Course
+    from .ensemble import Ensemble
     from .member import Member
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ _MULTI, _RECONFIG = OpCode.MULTI.value, OpCode.RECONFIG.value
 class _Served(dict[int, Client]):
     """Which sessions are connected, at any server."""
 
-    def __init__(self, ensemble: Course) -> None:
+    def __init__(self, ensemble: Ensemble) -> None:
         super().__init__()
         self._ensemble = ensemble
 
@@ -82,7 +83,7 @@ class Leader(Engine):
         ends when its server applies that change, at its next check at the latest (ensemble.md 10.3).
     """
 
-    def __init__(self, ensemble: Course, member: Member, number: int, now: int) -> None:
+    def __init__(self, ensemble: Ensemble, member: Member, number: int, now: int) -> None:
         engine = member.engine
         super().__init__(engine.settings, now=now, epoch=engine.wall_clock(now))
         self.ensemble = ensemble
@@ -304,7 +305,7 @@ class Leader(Engine):
     def end_session(self, session: Session, expired: bool, request: bytes = NO_REQUEST) -> None:
         super().end_session(session, expired, request)
         self.owners.pop(session.id, None)
-        self.ensemble.moves.end(session.id)
+        self.ensemble.redirects.end(session.id)
 
     def _reap(self, path: str) -> None:
         self._prepare(lambda: super(Leader, self)._reap(path))
@@ -312,8 +313,10 @@ class Leader(Engine):
     def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         return self._prepare(lambda: super(Leader, self).refuse(code, session_id, request))
 
-    def replace_tree(self, effect: Replace, zxid: int) -> None:
-        self._prepare(lambda: super(Leader, self).replace_tree(effect, zxid))
+    def replace_tree(
+        self, effect: Replace, zxid: int, prepared: tuple[DataTree, list[Change]] | None = None
+    ) -> None:
+        self._prepare(lambda: super(Leader, self).replace_tree(effect, zxid, prepared))
 
     # --- proposing and committing ------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from .log import Proposal
 from .serving import MemberService
 
 if TYPE_CHECKING:
-    from .course import Course
+    from .ensemble import Ensemble
 
 
 _READ_ONLY = 2000
@@ -61,7 +61,7 @@ class Member:
         which it was sent, in ms.
     :ivar outbox: what the server has sent and the leader has not taken yet.
     :ivar lags: whether a test has it apply the log late.
-    :ivar stands_at: the zxid at which a test has it stand; None if it does not stand.
+    :ivar paused_at_zxid: the zxid up to which a test lets it apply the log; None for no such limit.
     :ivar delay: how long a test has it wait before it takes what was sent, in ms.
     :ivar position: how many entries of the log it has applied.
     :ivar logged: how many it has.
@@ -78,7 +78,7 @@ class Member:
     service: MemberService
     engine: MemberEngine
 
-    def __init__(self, ensemble: Course, address: ServerAddress, settings: Settings) -> None:
+    def __init__(self, ensemble: Ensemble, address: ServerAddress, settings: Settings) -> None:
         self.ensemble = ensemble
         self.number = address.number
         self.votes = False
@@ -138,10 +138,10 @@ class Member:
         """Whether clients can have a session here right now."""
         return self.up and not self.frozen and self.leader is not None
 
-    def lag(self, stands_at: int | None = None, delay: int = 0) -> None:
+    def lag(self, paused_at_zxid: int | None = None, delay: int = 0) -> None:
         """Apply the log late from now on; without arguments at once."""
-        self.stands_at, self.delay = stands_at, delay
-        self.lags = stands_at is not None or delay > 0
+        self.paused_at_zxid, self.delay = paused_at_zxid, delay
+        self.lags = paused_at_zxid is not None or delay > 0
 
     @property
     def own_leader(self) -> Leader | None:
@@ -218,9 +218,9 @@ class Member:
         if not (self.stream and self.takes):
             return NEVER
         sent, message = self.stream[0]
-        if self.stands_at is not None:
+        if self.paused_at_zxid is not None:
             zxid = message.zxid if isinstance(message, Proposal) else self.engine.zxid + 1
-            if zxid > self.stands_at:
+            if zxid > self.paused_at_zxid:
                 return NEVER
         return sent + self.delay
 

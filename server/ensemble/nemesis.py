@@ -1,4 +1,4 @@
-"""Trouble by chance: what a test does to an ensemble, chosen by a seed, and so the same in each run."""
+"""Faults by chance: what a test does to an ensemble, chosen by a seed, and so the same in each run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Nemesis:
         act()
 
     def _possible(self, member: Member) -> list[tuple[str, Callable[[], object]]]:
-        """List what can be done to a server now; what ends a trouble counts twice."""
+        """List what can be done to a server now; what ends a fault counts twice."""
         ensemble, number = self._ensemble, member.number
         acts: list[tuple[str, Callable[[], object]]] = []
         if not member.up:
@@ -56,7 +56,7 @@ class Nemesis:
         if member.frozen:
             return [(f"thaw {number}", lambda: ensemble.thaw(member))]
         if member.lags:
-            acts += [(f"release {number}", lambda: ensemble.release([member]))] * 2
+            acts += [(f"catch up {number}", lambda: ensemble.catch_up([member]))] * 2
         else:
             upto = self._random.choice((None, None, member.engine.zxid + self._random.randint(1, 9)))
             acts.append((f"lag {number}", lambda: ensemble.lag(member, upto)))
@@ -93,15 +93,15 @@ class Nemesis:
         return what, lambda: self._ensemble.partition([group], silent)
 
 
-def calm(ensemble: Ensemble) -> None:
-    """End all trouble: all servers run, reach each other and follow a leader. No election takes time."""
+def heal_all(ensemble: Ensemble) -> None:
+    """End all faults: all servers run, reach each other and follow a leader. No election takes time."""
     for member in ensemble.members.values():
         if not member.up:
             ensemble.start(member)
         if member.frozen:
             ensemble.thaw(member)
     ensemble.heal(ensemble.members.values())
-    ensemble.release(ensemble.members.values())
+    ensemble.catch_up(ensemble.members.values())
     ensemble.release_up(ensemble.members.values())
     ensemble.release_acks()
     for leader in ensemble.leaders():

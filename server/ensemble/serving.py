@@ -26,7 +26,7 @@ from ..net.connection import Connection
 from ..net.gate import Withheld
 from ..net.requests import reply_frame
 from ..net.service import Service
-from . import telling
+from . import status
 from .engine import MemberEngine
 from .log import Proposal
 
@@ -94,7 +94,7 @@ class MemberConnection(Connection):
     def _is_moved_away(self, session_id: int) -> bool:
         """Close the connection if a test wants the session to go on at another server; returns whether it
         does."""
-        target = self.member.ensemble.moves.elsewhere(session_id, self.member)
+        target = self.member.ensemble.redirects.elsewhere(session_id, self.member)
         if target is not None:
             self._close(f"its session moves to server {target.number}")
         return target is not None
@@ -120,7 +120,7 @@ class MemberConnection(Connection):
         if self.close_expected or (session is not None and self._is_moved_away(session.id)):
             return
         if session is not None:
-            self.member.ensemble.moves.end(session.id)
+            self.member.ensemble.redirects.end(session.id)
             self.engine.bind(self, session)
             self.engine.tracker.touch(session, self.member.ensemble.now)
         self._welcome(session, request, flag, self.member.ensemble.now / 1000)
@@ -237,8 +237,8 @@ class MemberService(Service):
     """One server without its sockets."""
 
     connection_type: ClassVar[type[Connection]] = MemberConnection
-    words = telling.WORDS
-    commands = telling.COMMANDS
+    words = status.WORDS
+    commands = status.COMMANDS
     connections: dict[MemberConnection, None]  # type: ignore[assignment]
     engine: MemberEngine
 
@@ -276,10 +276,10 @@ class MemberService(Service):
         return self.member.is_read_only
 
     def totals_of_role(self) -> Iterator[str]:
-        return telling.totals(self.member)
+        return status.totals(self.member)
 
     def role_figures(self) -> Iterator[tuple[str, int]]:
-        return telling.figures(self.member)
+        return status.figures(self.member)
 
     def next_deadline(self) -> float:
         return math.inf if self.member.frozen else super().next_deadline()

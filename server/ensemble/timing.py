@@ -26,19 +26,19 @@ class Timing:
     """
     :ivar sync_limit: ticks of silence after which a link is given up.
     :ivar init_limit: ticks that a server has to catch up; shown only, since it takes no time here.
-    :ivar election: ms from the moment at which a quorum looks for a leader until one serves.
+    :ivar election_ms: ms from the moment at which a quorum looks for a leader until one serves.
     """
 
     sync_limit: int = attrs.field(default=5, validator=_at_least(1))
     init_limit: int = attrs.field(default=10, validator=_at_least(1))
-    election: int = attrs.field(default=200, validator=_at_least(0))
+    election_ms: int = attrs.field(default=200, validator=_at_least(0))
 
 
-def timing_of(found: Configuration, election: int | None = None) -> Timing:
+def timing_of(found: Configuration, election_ms: int | None = None) -> Timing:
     """Return the times that a configuration names, and the defaults of the others.
 
-    :param election: ms that an election takes, if that is given.
+    :param election_ms: ms that an election takes, if that is given.
     :raises ValueError: a time out of range.
     """
-    given = {"sync_limit": found.sync_limit, "init_limit": found.init_limit, "election": election}
+    given = {"sync_limit": found.sync_limit, "init_limit": found.init_limit, "election_ms": election_ms}
     return Timing(**{name: value for name, value in given.items() if value is not None})

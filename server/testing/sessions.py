@@ -15,7 +15,7 @@ class UnknownSessionError(LookupError):
 class SessionInfo:
     """One session.
 
-    :ivar timeout: the negotiated timeout in ms.
+    :ivar timeout_ms: the negotiated timeout.
     :ivar peer: address and port of the client, while it is connected.
     :ivar ephemerals: paths of its ephemeral znodes.
     :ivar watches: paths that its connection watches.
@@ -23,7 +23,7 @@ class SessionInfo:
     """
 
     id: int
-    timeout: int
+    timeout_ms: int
     peer: tuple[str, int] | None
     ephemerals: tuple[str, ...]
     watches: tuple[str, ...]

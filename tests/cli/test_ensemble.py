@@ -77,11 +77,11 @@ def test_trouble_and_its_end(pyzk: Run, ensemble: EmbeddedEnsemble) -> None:
     assert shown(pyzk("ensemble", "lag", "1"))[0] == "follower 0 lags"
     ensemble.load({"/x": "1", "/y": "2"})
     assert shown(pyzk("ensemble"))[0] == "follower 1 lags"
-    assert shown(pyzk("ensemble", "release")) == well
+    assert shown(pyzk("ensemble", "catch-up")) == well
     assert shown(pyzk("ensemble", "lag", "2", "5s"))[1] == "follower 0 lags"
     ensemble.load({"/z": "1"})
     assert shown(pyzk("ensemble"))[1] == "follower 1 lags"
-    assert shown(pyzk("ensemble", "release", "2")) == well
+    assert shown(pyzk("ensemble", "catch-up", "2")) == well
     assert shown(pyzk("ensemble", "isolate", "1", "--reset"))[:2] == [
         "looking 0 cut off from 2 3 4",
         "follower 0 cut off from 1",

@@ -54,7 +54,8 @@ Change = tuple[str, Callable[[], ast.AST | None]]
 class Mutant:
     """
     :ivar path: the module, from the root.
-    :ivar lines: the lines of the node that is changed.
+    :ivar lines: the lines from the beginning of the statement to the end of the node that is changed: a
+        statement of several lines may be executed by its first one alone.
     :ivar scope: the lines of the function around it; else of the class, else of the module.
     :ivar function: the qualified name of the outermost function around it, which is replaced in a running
         process; None if the change takes effect at import.
@@ -214,7 +215,7 @@ def make(root: Path, place: Place, which: int) -> Mutant:
     )
     return Mutant(
         place.path,
-        range(node.lineno, _last_line(node) + 1),
+        range(statement.lineno, _last_line(node) + 1),
         _scope(tree, above, node),
         _function(above, node),
         f"{kind}: {_shortest(before, after)}",

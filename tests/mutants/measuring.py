@@ -67,6 +67,8 @@ def measure(files: list[str], arguments: list[str]) -> dict[str, Any]:
     coverage.stop()
     data = coverage.get_data()
     passed = {test: s for test, s in recorder.seconds.items() if test not in recorder.failed}
+    if not passed or not data.measured_files():
+        raise RuntimeError("nothing was measured: did the tests run?")
     tests = {
         str(Path(file).relative_to(root)): {
             line: [name for name in names if not name or name in passed]

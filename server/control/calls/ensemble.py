@@ -76,7 +76,7 @@ def _form(controls: EnsembleControls, member: Member) -> Any:
         "outstanding": service.outstanding(),
         "troubles": controls.troubles(number),
         "lags_by": member.delay / 1000,
-        "lags_at": None if member.stands_at is None else zxid_form(member.stands_at),
+        "lags_at": None if member.paused_at_zxid is None else zxid_form(member.paused_at_zxid),
         "cuts": [{"server": other, "silent": silent} for other, silent in links.cuts_of(member)],
     }
 

@@ -9,7 +9,7 @@ export function open(place) {
   const state = statusLine();
   let route = "/advice";
   const start = doing("Look from now on", () => get(route), "", { class: "primary", hidden: true });
-  let next = 0; // a look that takes the server up to 0.3 s takes 3 % of its time; a slower one is repeated after 10 s
+  let next = 0; // a look of up to 0.3 s takes 3 % of the time; a slower one is repeated after 10 s
   const list = h("div.cards");
   put(place, state, h("div.bar", start), list);
 

@@ -33,7 +33,7 @@ export function open(place) {
       h("div.bar",
         down ? verb("Start", "start", { server }, { class: "primary" }) : verb("Kill", "kill", { server }, { class: "danger" }),
         either(one.cuts.length, ["Isolate", "isolate", { server }], ["Heal", "heal", { servers: [server] }]),
-        either(lags, ["Lag", "lag", { server }], ["Release", "release", { servers: [server] }], down),
+        either(lags, ["Lag", "lag", { server }], ["Catch up", "catch_up", { servers: [server] }], down),
         either(troubles.includes("frozen"), ["Freeze", "freeze", { server }], ["Thaw", "thaw", { server }], down),
         one.votes && !leads ? verb("Elect", "elect", { to: server }, { disabled: down }) : null));
   }
@@ -50,7 +50,7 @@ export function open(place) {
     if (!bar.isConnected) put(place, state, bar, cards);
     state.textContent = found.leader ? `Server ${found.leader} leads ${count(found.servers.length)} servers.` : "Nobody leads: no quorum, or an election is under way.";
     if (changed(bar, found.holding)) {
-      put(bar, verb("Elect another", "elect"), verb("Heal all", "heal"), verb("Release all", "release"), verb("Restart all in turn", "roll"),
+      put(bar, verb("Elect another", "elect"), verb("Heal all", "heal"), verb("Catch up", "catch_up"), verb("Restart all in turn", "roll"),
         found.holding ? verb(`Release ${found.holding}`, "release_acks", {}, { class: "primary" })
           : [verb("Hold proposals", "hold_proposals", {}, { title: "no server but the leader gets new writes" }),
             verb("Hold acks", "hold_acks", {}, { title: "all servers log new writes, and none applies them" })]);

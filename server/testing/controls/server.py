@@ -30,6 +30,15 @@ class Controls(SessionControls, FaultControls, MessageControls, TreeControls, Hi
         """The controls of all servers, if this is one of an ensemble."""
         return None
 
+    def advance(self, seconds: float, *, keep_alive: bool = False) -> None:
+        """Let the server's time jump ahead, as ``clock.advance`` does; what falls due on the way has happened
+        on return.
+
+        :param keep_alive: whether connected clients count as having sent their pings on time.
+        :raises ValueError: for a negative number, or one of more than 30 years.
+        """
+        self.clock.advance(seconds, keep_alive=keep_alive)
+
     # --- where it is -------------------------------------------------------------------------------------
 
     @property

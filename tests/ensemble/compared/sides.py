@@ -366,7 +366,7 @@ class Ours(Side):
         self._ensemble.lag(self.numbers[role])
 
     def release(self, role: str) -> None:
-        self._ensemble.release(self.numbers[role])
+        self._ensemble.catch_up(self.numbers[role])
 
     def hold_up(self, role: str) -> None:
         self._ensemble.holdup(self.numbers[role])
@@ -413,7 +413,7 @@ class Ours(Side):
             if self._ensemble.role(number) == "down":
                 self._ensemble.start(number)
             self._ensemble.thaw(number)
-        self._ensemble.release()
+        self._ensemble.catch_up()
         self._ensemble.heal()
         self.away.clear()
         self.leader()

@@ -24,7 +24,7 @@ def test_a_stale_read(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     read = a.get("/x")
     assert (read.record.data, read.err) == (b"0", OK)
     assert read.zxid < written.zxid == b.get("/x").zxid
-    ensemble.release(1)
+    ensemble.catch_up(1)
     assert a.data("/x") == b"1"
     assert a.seen == written.zxid
 
@@ -72,7 +72,7 @@ def test_a_client_from_the_future_is_refused(ensemble: EmbeddedEnsemble, at: Cli
     assert at.is_refused(1, a)
     told = [entry for entry in ensemble.history(session=a.session_id) if entry.facts.step == "ahead"]
     assert [(entry.server, entry.zxid) for entry in told] == [(1, a.seen)] * 2
-    ensemble.release(1)
+    ensemble.catch_up(1)
     assert at(1, a).session_id == a.session_id
 
 
@@ -110,7 +110,7 @@ def test_a_late_watch(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     a.later.create("/own")
     assert a.arrivals() == []
     b.set("/w", b"2")
-    ensemble.release(1)
+    ensemble.catch_up(1)
     event, created = a.arrivals()
     assert event == Event(first, EventType.CHANGED, "/w")
     assert created.zxid == first + 1
@@ -126,7 +126,7 @@ def test_sync_cures_a_stale_read(ensemble: EmbeddedEnsemble, at: Clients) -> Non
     a.later.sync("/x")
     a.later.get("/x")
     assert a.arrivals() == []
-    ensemble.release(1)
+    ensemble.catch_up(1)
     synced, read = a.arrivals()
     assert isinstance(read, Reply)
     assert isinstance(synced, Reply)
@@ -238,7 +238,7 @@ def test_an_ephemeral_is_visible_after_the_expiry(ensemble: EmbeddedEnsemble, at
     assert b.exists("/mine").err == NO_NODE
     assert c.exists("/mine").record.stat.ephemeralOwner == a.session_id
     assert at(3, a).session_id == 0
-    ensemble.release(1)
+    ensemble.catch_up(1)
     assert [event.type for event in c.take_events()] == [EventType.DELETED]
 
 
@@ -377,7 +377,7 @@ def test_events_are_out_of_step_between_servers(ensemble: EmbeddedEnsemble, at: 
     assert [event.type for event in b.take_events()] == [EventType.CHANGED]
     assert a.take_events() == []
     assert a.data("/x") == b"0"
-    ensemble.release(1)
+    ensemble.catch_up(1)
     assert [event.type for event in a.take_events()] == [EventType.CHANGED]
 
 
@@ -411,7 +411,7 @@ def test_half_a_handshake(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     (orphan,) = ensemble.sessions()
     assert orphan.id >> 56 == 3
     assert not orphan.connected
-    ensemble.advance(orphan.timeout / 1000 + 0.5)
+    ensemble.advance(orphan.timeout_ms / 1000 + 0.5)
     assert ensemble[new].sessions() == []
 
 
@@ -425,7 +425,7 @@ def test_an_observer_lags() -> None:
         b.set("/x", b"1")
         assert a.data("/x") == b"0"
         assert ensemble.role(4) == "observer"
-        ensemble.release(4)
+        ensemble.catch_up(4)
         assert a.data("/x") == b"1"
         at.close()
 
@@ -440,7 +440,7 @@ def test_one_connection_is_served_in_order(ensemble: EmbeddedEnsemble, at: Clien
     a.later.ping()
     assert a.arrivals() == []
     assert b.data("/x") == b"0"
-    ensemble.release(1)
+    ensemble.catch_up(1)
     assert [reply.op for reply in a.arrivals() if isinstance(reply, Reply)] == [
         OpCode.SET_DATA,
         OpCode.GET_DATA,

@@ -114,7 +114,7 @@ class Chance:
         name, control = self.random.choice(
             [
                 ("lag", lambda: ensemble.lag(number)),
-                ("release", ensemble.release),
+                ("catch_up", ensemble.catch_up),
                 ("isolate", lambda: ensemble.isolate(number, silent=yes)),
                 ("partition", lambda: ensemble.partition([1, 2], [3], silent=yes)),
                 ("heal", ensemble.heal),

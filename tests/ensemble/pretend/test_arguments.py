@@ -17,10 +17,10 @@ from pyzk.server.testing import EmbeddedEnsemble, Timing, open_ensemble
         (
             {"timing": 5},
             TypeError,
-            "timing must be a Timing, such as Timing(sync_limit=5, election=200), not 5",
+            "timing must be a Timing, such as Timing(sync_limit=5, election_ms=200), not 5",
         ),
         ({"sync_limit": 5}, TypeError, "sync_limit is a time of an ensemble: timing=Timing(sync_limit=5)"),
-        ({"election": 5}, TypeError, "election is a time of an ensemble: timing=Timing(election=5)"),
+        ({"election_ms": 5}, TypeError, "election_ms is a time of an ensemble: timing=Timing(election_ms=5)"),
         ({"participants": "3"}, TypeError, "participants must be a number of servers, not '3'"),
         ({"observers": 1.0}, TypeError, "observers must be a number of servers, not 1.0"),
         ({"participants": 0}, ValueError, "an ensemble has 1 to "),
@@ -34,7 +34,7 @@ def test_of_a_start(start: Any, given: dict[str, Any], error: type[Exception], s
 def test_of_the_times() -> None:
     with pytest.raises(TypeError, match="sync_limit must be a whole number, not '5'"):
         Timing(sync_limit="5")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"election must be a whole number, not 0\.2"):
-        Timing(election=0.2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"election_ms must be a whole number, not 0\.2"):
+        Timing(election_ms=0.2)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="sync_limit must be at least 1, not 0"):
         Timing(sync_limit=0)

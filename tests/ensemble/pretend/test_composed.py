@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyzk.server.testing import EmbeddedEnsemble, EnsembleError, open_ensemble
+from pyzk.server.testing import EmbeddedEnsemble, EnsembleError, open_ensemble, open_server
 
 from ...support.wire import Reply, StreamClient
 from .client import Clients
@@ -22,7 +22,7 @@ def test_a_fault_behind_a_write_that_waits_for_the_log(ensemble: EmbeddedEnsembl
     with ensemble[1].fault("create", when="after", action="delay", seconds=1):
         c.later.create("/c")
         assert c.arrivals() == []
-    ensemble.release(1)
+    ensemble.catch_up(1)
     assert set(ensemble.dump()) == {"/a", "/b", "/c"}
     assert c.arrivals() == b.arrivals() == []
     ensemble.advance(1)
@@ -45,7 +45,7 @@ def test_a_reply_is_held_behind_the_log(ensemble: EmbeddedEnsemble, at: Clients)
     ensemble[1].hold("reply", op="create")
     a.later.create("/a")
     assert ensemble[1].held() == []
-    ensemble.release(1)
+    ensemble.catch_up(1)
     assert a.arrivals() == []
     assert [message.text for message in ensemble[1].held()] == ["create /a -> ok"]
     ensemble[1].release()
@@ -72,7 +72,7 @@ def test_snapshots_come_back_through_the_log(ensemble: EmbeddedEnsemble, at: Cli
     ensemble.lag(1)
     ensemble.restore(snapshot)
     assert (ensemble[1].dump(), ensemble[2].dump()) == ({"/a": b"new"}, {"/a": b"old"})
-    ensemble.release(1)
+    ensemble.catch_up(1)
     assert a.data("/a") == b"old"
 
 
@@ -102,7 +102,7 @@ async def test_in_a_trio_run_without_sockets() -> None:
         assert (await a.exists("/x")).err == -101
         await a.send(9, b"\0\0\0\1/")
         assert await a.is_silent()
-        ensemble.release(1)
+        ensemble.catch_up(1)
         assert (await a.next()).err == 0
         assert (await a.exists("/x")).err == 0
         ensemble.elect()
@@ -176,3 +176,17 @@ def test_names_of_sessions_are_known_at_all_servers(ensemble: EmbeddedEnsemble, 
     text = ensemble.format_timeline()
     assert "worker" in text
     assert "other" in text
+
+
+async def test_a_server_and_an_ensemble_have_the_same_words_for_time_and_tree() -> None:
+    async with open_server(clock="frozen") as server, open_ensemble(3, clock="frozen") as ensemble:
+        for controls in (server, ensemble):
+            controls.load({"a": {"b": b"x"}})
+            assert controls.dump("/a", form="nested") == {"a": {"b": b"x"}}
+            assert controls.dump("/a", form="nodes")["/a/b"].data == b"x"
+            assert controls.dump("/a/b", form="flat") == {"/a/b": b"x"}
+            with pytest.raises(ValueError, match="'flat', 'nested' or 'nodes'"):
+                controls.dump(form="other")  # type: ignore[call-overload]
+            controls.advance(2)
+            controls.clock.advance(3)
+            assert controls.clock.now() == 5

@@ -71,7 +71,7 @@ def test_it_ends_at_release_and_before_a_zxid(ensemble: EmbeddedEnsemble, at: Cl
     assert ensemble.applied(1) == zxid + 2
     b.create("/z")
     assert ensemble.applied(1) == zxid + 2
-    ensemble.release(1)
+    ensemble.catch_up(1)
     assert ensemble.applied(1) == zxid + 3
     b.create("/1")
     assert a.exists("/1").err == 0

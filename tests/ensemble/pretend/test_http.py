@@ -29,11 +29,11 @@ def test_the_verbs(ensemble: EmbeddedEnsemble, at: Clients) -> None:
     assert (first["behind"], first["connections"], first["lags_at"]) == (1, 1, first["zxid"])
     assert shown["server"] == 2
     assert first["epoch"] == f"0x{ensemble.zxid() >> 32:x}"
-    ask(url, "/ensemble/release", {"servers": [1]})
+    ask(url, "/ensemble/catch_up", {"servers": [1]})
     assert a.receive_reply().err == 0
     first = ask(url, "/ensemble/lag", {"server": 1, "seconds": 0.25})["servers"][0]
     assert (first["troubles"], first["lags_by"], first["lags_at"]) == (["lags"], 0.25, None)
-    ask(url, "/ensemble/release", {})
+    ask(url, "/ensemble/catch_up", {})
     ask(url, "/ensemble/partition", {"groups": [[1], [2, 3]], "silent": False})
     assert a.was_closed
     cuts = [server["cuts"] for server in ask(url, "/ensemble")["servers"]]
@@ -139,7 +139,7 @@ def test_the_times_of_an_ensemble() -> None:
         alone = ask(server.url, "/servers", {"election_ms": 50})
         assert (alone["status"], "election_ms is for an ensemble" in alone["detail"]) == (400, True)
         wrong = ask(server.url, "/servers", {"ensemble": 3, "election_ms": -1})
-        assert (wrong["status"], "election must be at least 0, not -1" in wrong["detail"]) == (400, True)
+        assert (wrong["status"], "election_ms must be at least 0, not -1" in wrong["detail"]) == (400, True)
         none = ask(server.url, "/servers", {"ensemble": 3, "config": {"syncLimit": 0}})
         assert (none["status"], "of at least 1 tick" in none["detail"]) == (400, True)
 
@@ -187,7 +187,7 @@ def test_faults_holds_snapshots_and_names_over_http(ensemble: EmbeddedEnsemble, 
     assert a.was_closed
     assert ask(one, f"/faults/{fault}")["fired"] == 1
     ask(two, f"/snapshots/{snapshot}/restore", {})
-    ask(one, "/ensemble/release", {})
+    ask(one, "/ensemble/catch_up", {})
     assert ask(one, "/tree?path=/x")["znodes"] == {"/x": {"data": "old"}}
     moved = ask(one, "/ensemble/move", {"session": "worker", "server": 3})
     assert [server["connections"] for server in moved["servers"]] == [0, 0, 0]

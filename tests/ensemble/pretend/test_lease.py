@@ -190,7 +190,7 @@ async def a_follower_lags(s: Schedule) -> None:
     follower = s.follower()
     s.place.ensemble.lag(follower)
     await s.a_while(0, 30)
-    s.place.ensemble.release(follower)
+    s.place.ensemble.catch_up(follower)
 
 
 @of_a_follower

@@ -66,7 +66,7 @@ def test_a_server_that_lags_is_waited_for(ensemble: EmbeddedEnsemble, at: Client
     a.create("/x")
     ensemble.move(a.session_id, 2)
     assert [at.is_refused(number, a) for number in ensemble.numbers] == [True] * 3
-    ensemble.release(2)
+    ensemble.catch_up(2)
     assert at(2, a).exists("/x").err == 0
 
 
@@ -85,7 +85,7 @@ def test_a_client_on_its_way_to_another_server(ensemble: EmbeddedEnsemble, at: C
     again = at.asking(1, a)  # it is answered behind what server 1 has not applied
     ensemble.leader()
     ensemble.move(a.session_id, 3)
-    ensemble.release(1)
+    ensemble.catch_up(1)
     assert again.was_closed
     assert at(3, a).exists("/x").err == 0
 

@@ -192,7 +192,7 @@ def test_a_server_that_lags_learns_late(ensemble: EmbeddedEnsemble, at: Clients)
     ensemble.reconfig(leaving="4")
     assert a.arrivals() == []
     assert (ensemble.role(4), config_at(ensemble, 4)) == ("observer", ["1p", "2p", "3p", "4o"])
-    ensemble.release(4)
+    ensemble.catch_up(4)
     assert ensemble.role(4) == "follower"
     assert a.wait_event().path == CONFIG
     assert a.was_closed
@@ -265,7 +265,7 @@ def test_a_leader_that_lags_too_much_leaves_without_a_reply(ensemble: EmbeddedEn
     ensemble.advance(0.3)
     assert a.was_closed
     assert ensemble.role(3) == "follower"
-    ensemble.release(3)
+    ensemble.catch_up(3)
     assert at(3, a).exists("/never").err == errors.NoNodeError.code
     assert config_at(ensemble, 3) == ["1p", "2p", "4o"]
 
@@ -281,7 +281,7 @@ def test_a_leader_that_has_left_commits_nothing_more(ensemble: EmbeddedEnsemble,
     assert (ensemble.role(1), ensemble.role(3), ensemble.zxid()) == ("follower", "leader", committed)
     ensemble.advance(0.5)
     assert a.was_closed
-    ensemble.release()
+    ensemble.catch_up()
     ensemble.advance(0.2)
     assert config_at(ensemble, 1) == config_at(ensemble, 3) == ["1p", "2p", "4o"]
 
@@ -296,7 +296,7 @@ def test_a_server_that_applies_late_that_it_leaves_serves_again(
     ensemble.advance(1)
     assert ensemble.role(4) == "follower"
     assert a.was_closed
-    ensemble.release(4)
+    ensemble.catch_up(4)
     assert at(4, a).ping().err == 0
 
 

@@ -88,7 +88,7 @@ def test_a_leader_tells_an_end_that_is_lost_with_it(quiet: Run) -> None:
     quiet.world.pass_time(7)
     quiet.world.lag(1)
     client.attach(1)
-    quiet.world.release([1])
+    quiet.world.catch_up([1])
     quiet.world.kill(3)
     quiet.world.pass_time(1)
     assert client.session[0] in {session.id for session in quiet.world[2].engine.sessions}

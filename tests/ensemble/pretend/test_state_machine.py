@@ -79,7 +79,7 @@ class Controls(RuleBasedStateMachine):
 
     @rule(some=st.lists(servers, min_size=1, unique=True))
     def release(self, some: list[int]) -> None:
-        self.world.release(some)
+        self.world.catch_up(some)
 
     @rule(groups=st.lists(servers, min_size=4, max_size=4), silent=st.booleans())
     def partition(self, groups: list[int], silent: bool) -> None:

@@ -62,7 +62,7 @@ def test_a_late_end_of_a_session_is_told_again(ensemble: EmbeddedEnsemble, at: C
     ensemble.lag(1)
     ensemble.expire(a.session_id)
     ensemble.advance(0.1)
-    ensemble.release(1)
+    ensemble.catch_up(1)
     ends = [entry for entry in ensemble.history(kind="session") if "EXPIRED" in entry.text]
     assert [(entry.server, round(entry.time, 3)) for entry in ends] == [(3, 0.0), (1, 0.1)]
 

@@ -83,12 +83,12 @@ class Pretended:
             time.sleep(LAG)
         ensemble.hold_proposals() if pending == "lost" else ensemble.hold_acks()
         if lags and not writes():  # all wait for a client of the slow server, which does not know
-            ensemble.release(slow)
+            ensemble.catch_up(slow)
         wait_until(lambda: writes() or clients.are_over, PATIENCE)
         ensemble.run(lambda: (ensemble.kill(leader, pending), ensemble.elect()))  # no client looks in between
         if lags:
             time.sleep(LAG)
-            ensemble.release(slow)
+            ensemble.catch_up(slow)
         ensemble.start(leader)
 
 

@@ -80,7 +80,7 @@ def test_while_the_log_stands_they_are_neither() -> None:
         world.pass_time(0.5)
         Later(peer).ping()
         peer.feed()
-    world.release([world.ensemble.members[1]])
+    world.catch_up([world.ensemble.members[1]])
     assert [reply.err for reply in peer.take_all()[:2]] == [0, 0]  # type: ignore[union-attr]
     assert is_known(world, 2, peer)
 
@@ -121,7 +121,7 @@ def test_requests_of_one_are_answered_in_their_order() -> None:
     Later(peer).create("/x")
     Later(peer).close_session()
     assert not peer.take_all()
-    world.release([world.ensemble.members[1]])
+    world.catch_up([world.ensemble.members[1]])
     assert [reply.err for reply in peer.take_all()] == [0, 0]  # type: ignore[union-attr]
     assert peer.closed
     assert not is_known(world, 1, peer)
@@ -151,7 +151,7 @@ def test_containers_are_deleted_by_the_leader_alone() -> None:
     world[1].connect(timeout=1000)
     world.pass_time(2)
     assert peer.exists("/c").err == 0
-    world.release([world.ensemble.members[1]])
+    world.catch_up([world.ensemble.members[1]])
     assert peer.exists("/c").err == errors.NoNodeError.code
 
 

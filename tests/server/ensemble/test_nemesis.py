@@ -99,7 +99,7 @@ def without(acts: dict[str, int], *left_out: str, **more: int) -> dict[str, int]
         pytest.param(lambda world: None, 3, LEADER, id="the leader"),
         pytest.param(lambda world: world.kill(1), 1, {"start 1": 1}, id="down"),
         pytest.param(lambda world: world.freeze(1), 1, {"thaw 1": 1}, id="frozen"),
-        pytest.param(lag(1), 1, without(FOLLOWER, "lag 1", "lag 1 by 3000 ms", release_1=2), id="lags"),
+        pytest.param(lag(1), 1, without(FOLLOWER, "lag 1", "lag 1 by 3000 ms", catch_up_1=2), id="lags"),
         pytest.param(
             lambda world: world.hold_up(1), 1, without(FOLLOWER, "hold up 1", release_up_1=2), id="held up"
         ),
@@ -133,15 +133,15 @@ def test_chance_decides_how() -> None:
     assert {"lag 1 by 1 ms", "isolate 1, by resets", "isolate 1 2, by resets"} < {
         *possible(world, 1, last=False)
     }
-    for last, stands_at in ((True, world.zxid(1) + 9), (False, None)):
+    for last, paused_at_zxid in ((True, world.zxid(1) + 9), (False, None)):
         do(world, 1, "lag 1", last=last)
         member = world.ensemble.members[1]
-        assert (member.stands_at, member.lags, member.delay) == (
-            stands_at if last else world.zxid(1),
+        assert (member.paused_at_zxid, member.lags, member.delay) == (
+            paused_at_zxid if last else world.zxid(1),
             True,
             0,
         )
-        do(world, 1, "release 1")
+        do(world, 1, "catch up 1")
         assert not member.lags
 
 
@@ -167,8 +167,8 @@ def test_it_does_what_it_says() -> None:
     world = EnsembleWorld(3)
     one, _, three = world.ensemble.members.values()
     do(world, 1, "lag 1 by 3000 ms")
-    assert (one.delay, one.stands_at) == (3000, None)
-    do(world, 1, "release 1")
+    assert (one.delay, one.paused_at_zxid) == (3000, None)
+    do(world, 1, "catch up 1")
     do(world, 1, "hold up 1")
     assert one.is_held_up
     do(world, 1, "release up 1")

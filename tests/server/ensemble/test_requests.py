@@ -31,7 +31,7 @@ def move(world: EnsembleWorld, peer: Peer, server: int, **handshake: object) -> 
 
 
 def release(world: EnsembleWorld, *servers: int) -> None:
-    world.release([world.ensemble.members[server] for server in servers])
+    world.catch_up([world.ensemble.members[server] for server in servers])
 
 
 # --- handshakes --------------------------------------------------------------------------------------------

@@ -237,14 +237,14 @@ def test_a_server_says_why_it_serves_nobody(world: EnsembleWorld, act: Act, reas
 
 @pytest.mark.parametrize("value", [True, 2.0, "2", None])
 def test_a_time_is_a_whole_number(value: Any) -> None:
-    for name in ("sync_limit", "init_limit", "election"):
+    for name in ("sync_limit", "init_limit", "election_ms"):
         with pytest.raises(TypeError, match=f"{name} must be a whole number, not {value!r}"):
             Timing(**{name: value})
 
 
 def test_the_least_times() -> None:
-    assert Timing(sync_limit=1, init_limit=1, election=0).election == 0
-    for name, least in (("sync_limit", 1), ("init_limit", 1), ("election", 0)):
+    assert Timing(sync_limit=1, init_limit=1, election_ms=0).election_ms == 0
+    for name, least in (("sync_limit", 1), ("init_limit", 1), ("election_ms", 0)):
         with pytest.raises(ValueError, match=f"{name} must be at least {least}, not {least - 1}"):
             Timing(**{name: least - 1})
 

@@ -88,7 +88,7 @@ def test_what_it_shows_is_what_there_is(ensemble: EmbeddedEnsemble, client: Kazo
     assert "new" not in page.texts(".row .name")
     page.evaluate("location.hash = '#sessions'")
     page.see("not at this server", "tbody")
-    ensemble.release(2)
+    ensemble.catch_up(2)
     page.evaluate("location.hash = '#tree'")
     page.until("[...document.querySelectorAll('.row .name')].some(e => e.textContent === 'new')")
 
@@ -132,7 +132,7 @@ def test_advice_is_about_the_clients_of_all_servers(
         ensemble.lag(2)
         client.set("/x", b"1")
         reader.get("/x")
-        ensemble.release(2)
+        ensemble.catch_up(2)
         reader.set("/x", b"1")
         page.see("/x was overwritten 1 times", "[aria-label='read-without-sync']")
         page.see("3 findings, at all servers", "main")

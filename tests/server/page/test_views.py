@@ -59,7 +59,7 @@ def test_sessions(server: EmbeddedServer, connect: Connect, visit: Visit) -> Non
         )
         assert cells[0] == name
         assert cells[1] == f"{info.peer[0]}:{info.peer[1]}"
-        assert cells[2] == f"{info.timeout / 1000:.0f} s"
+        assert cells[2] == f"{info.timeout_ms / 1000:.0f} s"
         assert cells[6:] == [str(len(info.ephemerals)), str(len(info.watches))]
     page.click("alpha", "tbody a")
     page.see("/mine", ".detail")

@@ -42,7 +42,7 @@ async def test_sessions_are_listed() -> None:
         assert first.connected
         await b.stream.aclose()
         second = server.sessions()[1]
-        assert (second.id, second.timeout, second.peer) == (b.session_id, 20_000, None)
+        assert (second.id, second.timeout_ms, second.peer) == (b.session_id, 20_000, None)
         assert not second.connected
 
 

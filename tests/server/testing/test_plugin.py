@@ -117,7 +117,7 @@ def test_factories(pytester: pytest.Pytester) -> None:
 
         def test_settings(quick, quick_client):
             [session] = quick.sessions()
-            assert session.timeout == 2000
+            assert session.timeout_ms == 2000
 
         def test_two_sessions(zk_server, zk_client, second):
             assert len(zk_server.sessions()) == 2

@@ -63,7 +63,7 @@ def test_outstanding_shows_what_waits_for_the_log(world: EnsembleWorld) -> None:
         Later(peer).create("/x")
     assert "Outstanding: 3\n" in say(world, 1, "srvr")
     assert mntr(world, 1)["zk_outstanding_requests"] == "3"
-    world.release([world.ensemble.members[1]])
+    world.catch_up([world.ensemble.members[1]])
     assert "Outstanding: 0\n" in say(world, 1, "srvr")
 
 
@@ -150,7 +150,7 @@ def test_what_an_observer_has_not_taken_yet(world: EnsembleWorld) -> None:
     world[3].connect().create("/x")
     (observer,) = command(world, 3, "observers")["observers"]
     assert (observer["queued_packets"], observer["packets_sent"]) == (2, 0)
-    world.release([world.ensemble.members[4]])
+    world.catch_up([world.ensemble.members[4]])
     (observer,) = command(world, 3, "observers")["observers"]
     assert (observer["queued_packets"], observer["packets_sent"]) == (0, 2)
     assert observer["last_zxid"] == "0x200000002"

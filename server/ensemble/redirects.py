@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .member import Member
 
 
-class Moves:
+class Redirects:
     def __init__(self) -> None:
         self._targets: dict[int, Member] = {}
 

@@ -1,0 +1,86 @@
+"""The controls of one server of a pretend ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import trio
+
+from ...core.engine import Engine
+from ...ensemble.errors import EnsembleError
+from ..running import Running
+from ..sessions import SessionRef
+from .server import Controls
+
+if TYPE_CHECKING:
+    from .ensemble import EnsembleControls
+
+T = TypeVar("T")
+
+
+class MemberControls(Controls):
+    """One server of an ensemble in a test's hands: all that a single server's controls do, on its own port.
+
+    Writes go through the leader: ``load``, ``restore`` and ``expire`` have their effect here when this server
+    applies them.
+    """
+
+    def __init__(self, ensemble: EnsembleControls, number: int) -> None:
+        super().__init__()
+        self._all = ensemble
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"<server {self.number} of {self.ensemble!r}>"
+
+    @property
+    def ensemble(self) -> EnsembleControls:
+        return self._all
+
+    @property
+    def running(self) -> Running:
+        return self.ensemble.running.parts[self.number]
+
+    def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        return self.ensemble.run(function, *arguments)
+
+    def open_stream(self) -> trio.abc.HalfCloseableStream:
+        """Connect without a socket, in the trio run of :func:`open_ensemble`; returns the client's end."""
+        return self.running.open_stream()
+
+    def writer(self) -> Engine:
+        return self.ensemble.running.host.ensemble.leader()
+
+    def _receive(self) -> None:
+        self.ensemble._receive()
+
+    def _flush(self) -> None:
+        self.ensemble._flush()
+
+    def _advance(self, seconds: float, keep_alive: bool) -> None:
+        self.ensemble.clock.advance(seconds, keep_alive=keep_alive)
+
+    def expire(self, session: SessionRef) -> None:
+        self.ensemble.expire(session)
+
+    def accept_connections(self) -> None:
+        """End :meth:`refuse_connections`; a server that is down goes on refusing."""
+        if self.ensemble.role(self.number) != "down":
+            super().accept_connections()
+
+    def restart(self, *, keep_data: bool = True) -> None:
+        """Kill the process and start it again.
+
+        :raises ValueError: unless data is kept: the other servers have it.
+        """
+        if not keep_data:
+            raise ValueError("a server of an ensemble gets its data from the others: leave keep_data=True")
+        self.ensemble.kill(self.number)
+        self.ensemble.start(self.number)
+
+    def reset(self) -> None:
+        """
+        :raises EnsembleError: always.
+        """
+        raise EnsembleError("one server cannot be reset alone: start another ensemble, which takes some ms")
