@@ -31,6 +31,7 @@ from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
 from ..bridge.faces import Faces
 from ..bridge.loop import Loop
 from ..client import ClosingError
+from ..recipes.base.tracebacks import SHORT, shorten
 from .home import Home
 from .limits import LimitTimer
 
@@ -180,11 +181,17 @@ class Question:
         """Cancel the task at its next wait, if it still is to be cancelled then: its call has succeeded."""
         self._loop.call_soon(_cancel_again, self._task, self.message)
 
-    def cancelled_error(self) -> asyncio.CancelledError:
-        """Return the error that ends the call of a task that was cancelled."""
+    def cancelled_error(self, cut: Interrupted | None = None) -> asyncio.CancelledError:
+        """Return the error that ends the call of a task that was cancelled.
+
+        :param cut: the end of the call, which may say what it has waited for.
+        """
         if self._twice:
             self._loop.call_soon(_cancel_again, self._task, None)
-        return _cancelled_error(self.message)
+        error = asyncio.CancelledError() if self.message is None else asyncio.CancelledError(self.message)
+        for words in cut.args if cut is not None else ():
+            error.add_note(words)
+        return error
 
     # --- what a task wants of a future -------------------------------------------------------------------
 
@@ -208,10 +215,6 @@ class Question:
         """Return what the task goes on with."""
 
 
-def _cancelled_error(message: object) -> asyncio.CancelledError:
-    return asyncio.CancelledError() if message is None else asyncio.CancelledError(message)
-
-
 def _cancel_again(task: asyncio.Task[Any], message: object) -> None:
     if not task.cancelling() or task.done():
         return
@@ -229,6 +232,7 @@ class Tasks:
     name = "aio"
     head = HEAD
     waits = True
+    short: tuple[type[BaseException], ...] = (*SHORT, Interrupted, asyncio.CancelledError)
     words: Sequence[tuple[str, str]] = (
         (r"``trio.current_time\(\)``", "``loop.time()``"),
         (r"\bwith trio.fail_after\b", "async with asyncio.timeout"),
@@ -256,9 +260,9 @@ class Tasks:
         call = Call(task, function, args, kwargs, waits_for_requests=waits_for_requests)
         try:
             value = await (question.do(call) if borrows else question.ask(call))
-        except Interrupted:
+        except Interrupted as cut:
             self._note_cancelled(task, question)
-            raise question.cancelled_error() from None
+            raise question.cancelled_error(cut) from None
         except BaseException:
             if question.cancelled:
                 question.cancel_later()
@@ -280,9 +284,9 @@ class Tasks:
             caller.leaving = isinstance(ask, Leave)
             try:
                 answer = await question.ask(ask)
-            except Interrupted:
+            except Interrupted as cut:
                 self._note_cancelled(task, question)
-                raise (caught or question.cancelled_error()) from None
+                raise (caught or question.cancelled_error(cut)) from None
             except BaseException:
                 if question.cancelled:
                     question.cancel_later()
@@ -374,9 +378,11 @@ class Block:
             self._detach()
             if isinstance(error, Interrupted):
                 self._side._note_cancelled(task, question)
-                raise question.cancelled_error() from None
+                raise question.cancelled_error(error) from None
             if question.cancelled:
                 question.cancel_later()
+            if isinstance(error, self._side.short):
+                shorten(error)
             raise
         if question.cancelled:  # entered all the same
             cancelled = question.cancelled_error()
@@ -423,6 +429,8 @@ class Block:
                 return False
             if question.cancelled:
                 question.cancel_later()
+            if isinstance(failure, self._side.short):
+                shorten(failure)
             raise
         finally:
             caller.leaving = False

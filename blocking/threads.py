@@ -31,6 +31,7 @@ from ..bridge.objects import Face
 from ..bridge.wakeups import Waiter
 from ..client import Watch
 from ..recipes import Grant, Grants, LockLost
+from ..recipes.base.tracebacks import SHORT, shorten
 
 HEAD = """A ZooKeeper client and recipes for threads::
 
@@ -81,6 +82,7 @@ class Threads:
     name = "blocking"
     head = HEAD
     waits = False
+    short: tuple[type[BaseException], ...] = (*SHORT, Interrupted)
     words: Sequence[tuple[str, str]] = (
         (r"\bawait ", ""),
         (r"\basync (with|for)\b", r"\1"),
@@ -270,8 +272,10 @@ class Block:
     def __enter__(self) -> Any:
         try:
             return self._enter()
-        except BaseException:  # once more: an interruption may have come in the midst of abandon()
+        except BaseException as error:  # once more: an interruption may have come in the midst of abandon()
             self.abandon()
+            if isinstance(error, self._side.short):
+                shorten(error)
             raise
 
     def _enter(self) -> Any:
@@ -355,9 +359,20 @@ class timeout(Block):
 
     def __init__(self, seconds: float | None) -> None:
         super().__init__(THREADS, None, _limit(seconds))
+        self._seconds = seconds
 
     def _value(self, value: Any) -> Self:
         return self
+
+    def leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool:
+        try:
+            return super().leave(kind, error, tb)
+        except TimeoutError as over:
+            waited = error.args if isinstance(error, Interrupted) else ()
+            over.args = (": ".join([f"the calls took more than {self._seconds} s", *waited]),)
+            raise
 
     def reschedule(self, seconds: float | None) -> None:
         """Set another limit.
@@ -366,6 +381,7 @@ class timeout(Block):
         """
         assert self._loop is not None
         assert self._body is not None
+        self._seconds = seconds
         self._loop.look(_set_deadline, self._body.value, seconds)
 
 
@@ -375,7 +391,7 @@ def _limit(seconds: float | None) -> Iterator[trio.CancelScope]:
         _set_deadline(scope, seconds)
         yield scope
     if scope.cancelled_caught:
-        raise TimeoutError(f"the calls took more than {seconds} s") from None
+        raise TimeoutError from None
 
 
 def _set_deadline(scope: trio.CancelScope, seconds: float | None) -> None:

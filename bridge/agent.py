@@ -67,7 +67,8 @@ _LEFT = "this block was left before, at the latest with a block around it: leave
 
 
 class Interrupted(BaseException):
-    """The call was cancelled: by its caller, or because a block around it was."""
+    """The call was cancelled: by its caller, or because a block around it was. Its argument says what it has
+    waited for, if that is known."""
 
 
 class Call:
@@ -368,11 +369,15 @@ class Agent:
                     call.scope.cancel()
                 if getattr(call.function, "__func__", None) not in _BEGUN:
                     await trio.lowlevel.checkpoint_if_cancelled()
-                value = await call.function(*call.args, **call.kwargs)
+                try:
+                    value = await call.function(*call.args, **call.kwargs)
+                except trio.Cancelled as cut:
+                    failure = Interrupted(*getattr(cut, "__notes__", ()))
+                    raise
             if call.scope.cancelled_caught:
-                failure = Interrupted()
+                failure = failure or Interrupted()
         except trio.Cancelled:
-            failure = Interrupted()
+            failure = failure or Interrupted()
         except BaseException as error:
             failure = error
         self._answer(value, failure)

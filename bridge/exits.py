@@ -25,6 +25,9 @@ from functools import partial, update_wrapper
 from typing import Any
 from weakref import ref
 
+from ..recipes.base.tracebacks import SHORT, shorten
+from .agent import Interrupted
+
 Leave = Callable[..., Any]
 """Leaves a block, given what ``__exit__`` is given. Returns whether the block swallows the error."""
 
@@ -87,6 +90,10 @@ def _leave(
     leave: Leave, block: Any, guards: list[ref[Generator[Any, Any, None]]], kind: Any, error: Any, tb: Any
 ) -> Any:
     """No name here may refer to the generator: a traceback would keep it."""
-    if not guards:
-        return leave(block, kind, error, tb)
-    return guards.pop()().send((kind, error, tb))  # type: ignore[union-attr]
+    try:
+        if not guards:
+            return leave(block, kind, error, tb)
+        return guards.pop()().send((kind, error, tb))  # type: ignore[union-attr]
+    except (*SHORT, Interrupted) as failure:
+        shorten(failure)
+        raise

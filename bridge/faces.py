@@ -19,6 +19,8 @@ The rules:
 * A method that does not wait, and that uses the clock or changes what belongs to the loop, is called in the
   loop (:data:`IN_LOOP`), and so is what tells of all calls (:data:`UP_TO_DATE`); the others are called where
   they are.
+* Each function that users call is an edge: errors that say what has happened show no frames inside of it
+  (:mod:`pyzk.recipes.base.tracebacks`).
 * :mod:`.faced` names the classes that have faces, and how their members are used.
 """
 
@@ -33,6 +35,7 @@ from types import FunctionType, GenericAlias
 from typing import Any, Generic
 
 from ..client import ClosingError
+from ..recipes.base.tracebacks import shorten
 from .agent import calls_back
 from .exits import Exit, guard
 from .faced import (
@@ -152,7 +155,7 @@ class Faces(Objects):
         return method
 
     def _waiting(self, name: str, where: str) -> Callable[..., Any]:
-        calls_back = where in CALLS_BACK
+        calls_back, short = where in CALLS_BACK, self.side.short
         call_back, call = self.side.call_back, self.side.call
         simple = where.partition(".")[0] in WAIT_FOR_REQUESTS and where not in WAIT_FOR_MORE
         borrows = where in BORROW
@@ -161,13 +164,21 @@ class Faces(Objects):
             return call_back(face._loop, getattr(face._trio, name), tuple(map(_calling_back, args)), kwargs)
 
         def method(face: Face, *args: Any, **kwargs: Any) -> Any:
-            return call(face._loop, getattr(face._trio, name), args, kwargs, simple, borrows)
+            try:
+                return call(face._loop, getattr(face._trio, name), args, kwargs, simple, borrows)
+            except short as error:
+                shorten(error)
+                raise
 
         async def async_calling(face: Face, *args: Any, **kwargs: Any) -> Any:
             return await calling(face, *args, **kwargs)
 
         async def async_method(face: Face, *args: Any, **kwargs: Any) -> Any:
-            return await call(face._loop, getattr(face._trio, name), args, kwargs, simple, borrows)
+            try:
+                return await call(face._loop, getattr(face._trio, name), args, kwargs, simple, borrows)
+            except short as error:
+                shorten(error)
+                raise
 
         if calls_back:
             return async_calling if self.side.waits else calling
@@ -176,16 +187,26 @@ class Faces(Objects):
     def _function(self, function: FunctionType) -> Callable[..., Any]:
         calls_back = function.__name__ in CALLS_BACK
 
+        short = self.side.short
+
         def made(*args: Any, **kwargs: Any) -> Any:
             loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
             if not inspect.iscoroutinefunction(function):
                 return self.wrap(function(*args, **kwargs), loop)
             if calls_back:
                 return self.side.call_back(loop, function, tuple(map(_calling_back, args)), kwargs)
-            return self.side.call(loop, function, args, kwargs)
+            try:
+                return self.side.call(loop, function, args, kwargs)
+            except short as error:
+                shorten(error)
+                raise
 
         async def async_made(*args: Any, **kwargs: Any) -> Any:
-            return await made(*args, **kwargs)
+            try:
+                return await made(*args, **kwargs)
+            except short as error:
+                shorten(error)
+                raise
 
         waits = self.side.waits and inspect.iscoroutinefunction(function)
         return self.signed(async_made if waits else made, function)
@@ -193,27 +214,41 @@ class Faces(Objects):
     # --- the methods of Python's own protocols -------------------------------------------------------------
 
     def __aenter__(self) -> Callable[..., Any]:
-        block = self.side.block
+        block, short = self.side.block, self.side.short
 
         def enter(face: Face) -> Any:
             entered = block(face._loop, face._trio)
             entered.face = face
-            return entered.__enter__()
+            try:
+                return entered.__enter__()
+            except short as error:
+                shorten(error)
+                raise
 
         async def async_enter(face: Face) -> Any:
             entered = block(face._loop, face._trio)
-            value = await entered.__aenter__()
+            try:
+                value = await entered.__aenter__()
+            except short as error:
+                shorten(error)
+                raise
             face._opened(entered)
             return value
 
         return async_enter if self.side.waits else enter
 
     def __aexit__(self) -> Any:
+        short = self.side.short
+
         def leave(face: Face, kind: Any, error: Any, tb: Any) -> Any:
             return face._innermost().leave(kind, error, tb)
 
         async def async_leave(face: Face, kind: Any, error: Any, tb: Any) -> Any:
-            return await face._left().__aexit__(kind, error, tb)
+            try:
+                return await face._left().__aexit__(kind, error, tb)
+            except short as failure:
+                shorten(failure)
+                raise
 
         return async_leave if self.side.waits else Exit(leave)
 
@@ -221,16 +256,23 @@ class Faces(Objects):
         return lambda face: face
 
     def __anext__(self) -> Callable[..., Any]:
-        call = self.side.call
+        call, short = self.side.call, self.side.short
 
         def following(face: Face) -> Any:
             try:
                 return call(face._loop, face._trio.__anext__, (), {})
             except StopAsyncIteration:
                 raise StopIteration from None
+            except short as error:
+                shorten(error)
+                raise
 
         async def async_following(face: Face) -> Any:
-            return await call(face._loop, face._trio.__anext__, (), {})
+            try:
+                return await call(face._loop, face._trio.__anext__, (), {})
+            except short as error:
+                shorten(error)
+                raise
 
         return async_following if self.side.waits else following
 

@@ -20,12 +20,14 @@ class Side(Protocol):
     :ivar name: of the package; ``head``: its docstring.
     :ivar extras: what the package exports besides.
     :ivar waits: whether methods that wait are ``async def``.
+    :ivar short: errors whose tracebacks begin where the user calls (:mod:`pyzk.recipes.base.tracebacks`).
     :ivar words: pairs of a pattern and its replacement, for docstrings.
     """
 
     name: str
     head: str
     waits: bool
+    short: tuple[type[BaseException], ...]
     words: Sequence[tuple[str, str]]
     extras: dict[str, Any]
     faces: Faces

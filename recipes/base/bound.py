@@ -11,7 +11,7 @@ The rules:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -23,8 +23,8 @@ from ...client import (
     SessionExpiredError,
     SessionState,
     ZooKeeper,
-    repeat,
 )
+from ...client.repeating import repeat
 
 T = TypeVar("T")
 
@@ -114,7 +114,22 @@ class Bound:
 
 async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
     """Wait until one of several waits is over, and cancel the others. A wait is over too when it raises
-    because the client was closed, the session has ended, or the connection was lost."""
+    because the client was closed, the session has ended, or the connection was lost.
+
+    :raises trio.Cancelled: this wait was cancelled: one error, and not the group of each wait's own.
+    """
+    try:
+        await _first_of(waits)
+    except BaseExceptionGroup as group:
+        _, others = group.split(trio.Cancelled)
+        if others is not None:
+            raise
+    else:
+        return
+    await trio.lowlevel.checkpoint_if_cancelled()
+
+
+async def _first_of(waits: Iterable[Callable[[], Awaitable[object]]]) -> None:
     async with trio.open_nursery() as nursery:
 
         async def run(wait: Callable[[], Awaitable[object]]) -> None:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from ..base.blocks import TaskBlocks
+from ..base.tracebacks import SHORT, shorten
 from .grant import Grant
 
 
@@ -54,7 +55,11 @@ class Acquirable(Generic[G]):
         raise NotImplementedError
 
     async def __aenter__(self) -> G:
-        return await self._blocks.enter(held(await self.acquire()))
+        try:
+            return await self._blocks.enter(held(await self.acquire()))
+        except SHORT as error:
+            shorten(error)
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
@@ -62,8 +67,8 @@ class Acquirable(Generic[G]):
         return await self._blocks.leave(kind, error, tb)
 
     @asynccontextmanager
-    async def try_acquire(self) -> AsyncIterator[G]:
-        """Acquire without waiting: ``async with lock.try_acquire() as grant``.
+    async def nowait(self) -> AsyncIterator[G]:
+        """Acquire without waiting: ``async with lock.nowait() as grant``.
 
         :raises WouldBlock: another holds it, or waits for it.
         """

@@ -47,6 +47,7 @@ from .grant import Grant, OnRevoke, delete
 from .options import Holding
 from .role import Role
 from .strategy import Strategy
+from .waits import Blockers, note
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +98,11 @@ async def contend(contest: Contest, *, wait: bool = True) -> Grant:
                 raise
             requeues += 1
             await contest.zk.session.wait_connected()
+        except trio.Cancelled as cut:
+            attempt.blockers.ask()
+            await attempt.leave()
+            note(cut, contest.path, began, attempt.blockers.text())
+            raise
         except BaseException:
             await attempt.leave()
             raise
@@ -115,6 +121,7 @@ class _Attempt:
         self._data: dict[str, bytes | None] = {}  # of the own znodes, by path
         self._own_watches: dict[str, Watch] = {}  # on the own znodes, by path
         self._watch: Watch | None = None  # on the contender, or the parent, that it waits for
+        self.blockers = Blockers(contest.zk, contest.path, shared=contest.role.purpose.shared)
 
     async def enter(self) -> None:
         """Create the own znode, at the end of the queue.
@@ -204,6 +211,7 @@ class _Attempt:
                 raise SequenceExhausted(contest.path)
             elif contender.sequence < self._sequence and contest.role.waits_for(contender):
                 before.append(contender)
+        self.blockers.before = before
         return before[-1] if before else None
 
     def _warn_about(self, contenders: list[ContenderName], unknown: list[str]) -> None:
@@ -229,13 +237,14 @@ class _Attempt:
             if self._watch.path == path and self._watch.event is None:
                 return True
             self._watch.cancel()
-            self._watch = None
+            self._watch = self.blockers.nearest = None
         zk = self.contest.zk
         try:
             # Not exists: on a missing znode that leaves a watch which may never fire (recipe-rules.md 0.8).
-            _, _, self._watch = await self.bound.repeat(lambda: zk.get_and_watch(path))
+            data, stat, self._watch = await self.bound.repeat(lambda: zk.get_and_watch(path))
         except NoNodeError:
             return False
+        self.blockers.nearest = path, data, stat
         return True
 
     async def granted(self, requeues: int, waited: float) -> Grant:

@@ -6,6 +6,7 @@ import trio
 
 from ..errors import WouldBlock
 from .grant import Grant
+from .waits import waiting_for
 
 
 class LocalQueue:
@@ -34,7 +35,8 @@ class LocalQueue:
             return None
         if not wait:
             raise WouldBlock(path)
-        await self._waiting.park()  # the task before us leaves `_busy` set for us
+        with waiting_for(path, "behind another task of this process"):
+            await self._waiting.park()  # the task before us leaves `_busy` set for us
         grant, self._passed = self._passed, None
         if grant is None or not grant.lost.is_set():
             return grant

@@ -21,7 +21,6 @@ import attrs
 import trio
 
 from ...client import (
-    Job,
     NoAuthError,
     NodeExistsError,
     NoNodeError,
@@ -31,12 +30,15 @@ from ...client import (
     ZooKeeper,
     paths,
 )
+from ...client.cleanup import Job
 from ..base.bound import Bound
 from ..base.holder import current_holder
+from ..base.tracebacks import SHORT, shorten
 from ..errors import Deadlock, WouldBlock
 from .acquiring import Acquirable
 from .grant import Grant, delete, settle
 from .options import Holding, HoldingOptions
+from .waits import waiting_for
 
 
 @attrs.define(eq=False)
@@ -64,7 +66,8 @@ class _Turn:
         if self.holder is None:
             await trio.lowlevel.checkpoint_if_cancelled()
         else:
-            await self._waiting.park()
+            with waiting_for(path, "behind another task of this process"):
+                await self._waiting.park()
         self.holder = holder
         if self.leftover is not None:
             try:
@@ -195,8 +198,10 @@ class SingleNodeLock(Acquirable[Grant]):
         except WouldBlock:
             self._turn.pass_on()
             raise
-        except BaseException:
+        except BaseException as error:
             await _give_up(self.zk, self.path, self._turn, self._holding.cleanup_grace)
+            if isinstance(error, SHORT):
+                shorten(error)
             raise
 
     async def _contend(self, wait: bool) -> Grant:
@@ -274,7 +279,8 @@ class SingleNodeLock(Acquirable[Grant]):
             with watch:
                 if name not in names:
                     return
-                await watch.wait()
+                with waiting_for(self.path, "which is the znode of another"):
+                    await watch.wait()
             bound.check()
             if names == [name]:
                 return  # the event of an only child is most likely its deletion

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pyzk.aio.tasks import Question
+from pyzk.aio.tasks import Caller, Question
 from pyzk.client import ClosingError
 
 from .drivers import in_asyncio
@@ -131,3 +132,51 @@ async def test_an_answer_that_is_on_its_way_ends_a_cancel() -> None:
     assert question.cancel()
     assert question.cancelled
     assert ask.cancels == 0
+
+
+class Counted(Task):
+    """A task that can be cancelled for a block."""
+
+    def cancel(self, message: object = None) -> bool:  # type: ignore[override]
+        super().cancel(message)
+        return True
+
+
+def caller(task: Any) -> Caller:
+    return Caller(task)
+
+
+def test_a_block_that_was_cancelled_cancels_its_task_once() -> None:
+    task = Counted()
+    one = caller(task)
+    one.interrupt()
+    one.interrupt()
+    assert (task.count, one.cancelled, one.counted) == (1, True, True)
+    assert one.recover() == 0, "the task is cancelled no more"
+    assert (task.count, one.cancelled, one.counted) == (0, False, False)
+    one.interrupt()
+    assert task.count == 1, "once more for another block"
+
+
+def test_a_task_that_leaves_a_block_is_not_cancelled_for_one() -> None:
+    task = Counted()
+    one = caller(task)
+    one.leaving = True
+    one.interrupt()
+    assert (task.count, one.cancelled) == (0, False)
+
+
+def test_who_was_cancelled_from_elsewhere_stays_cancelled() -> None:
+    task = Counted()
+    one = caller(task)
+    task.count = 1
+    assert one.recover() == 1
+    one.interrupt()
+    assert (task.count, one.recover(), task.count) == (2, 1, 1)
+
+
+def test_a_task_that_is_gone_is_left_alone() -> None:
+    one = caller(Counted())
+    gc.collect()
+    one.interrupt()
+    assert (one.cancelled, one.recover()) == (False, 0)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ...net.http import Response
-from ...testing import tree_io
-from ...testing.controls.tree import differs, expected_at
+from ...testing import snapshots, tree_io
+from ...testing.controls.tree import differs, expected_at, restoring
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text, look_up
 from ..views.turns import Turns, read
@@ -71,24 +71,40 @@ def _is_object(form: Any) -> bool:
     return isinstance(form, Mapping) and "base64" not in form
 
 
-def _new_snapshot(control: Control, ask: Ask) -> Any:
+async def _new_snapshot(control: Control, ask: Ask) -> Any:
     if len(control.snapshots) >= _MAX_SNAPSHOTS:
         raise ApiError(409, f"there are {_MAX_SNAPSHOTS} snapshots already; delete some")
-    snapshot = control.controls.snapshot()
+    running = control.controls.running
+    running.receive()
+    snapshot = await Turns().finish(snapshots.take(running))
     number = control.number()
     control.snapshots[number] = snapshot
     return {"snapshot": number, "zxid": f"0x{snapshot.zxid:x}"}
 
 
-def _restore(control: Control, ask: Ask) -> Any:
+async def _restore(control: Control, ask: Ask) -> Any:
     number, snapshot = look_up(control.snapshots, ask.values["snapshot"], "snapshot")
-    control.controls.restore(snapshot)
+    controls, turns = control.controls, Turns()
+    running = controls.running
+    if controls.ensemble is not None or running.engine.keeps_log:
+        controls.restore(snapshot)
+        return {"snapshot": number}
+
+    def about_to() -> None:
+        running.enter(restoring(snapshot))
+
+    running.receive()
+    rest = await turns.finish(snapshots.bring_back(running, snapshot, about_to))
+    running.server.flush()
+    await turns.finish(rest)
     return {"snapshot": number}
 
 
-def _delete_snapshot(control: Control, ask: Ask) -> Any:
+async def _delete_snapshot(control: Control, ask: Ask) -> Any:
     number, _ = look_up(control.snapshots, ask.values["snapshot"], "snapshot")
-    del control.snapshots[number]
+    snapshot = control.snapshots.pop(number)
+    if control.controls.ensemble is None:  # the log of an ensemble may need it for a server that comes late
+        await Turns().finish(snapshot.forget())
     return {}
 
 

@@ -99,8 +99,13 @@ class TreeControls(ServerBase):
         It takes one zxid, so clients see no time running backwards; watches fire for what differs; sessions
         stay, and ephemerals of those that are over do not come back.
         """
-        self._enter(f"restore {snapshot!r}")
+        self._enter(restoring(snapshot))
         snapshot.restore(self.writer())
+
+
+def restoring(snapshot: Snapshot) -> str:
+    """Say in the history that a tree is brought back."""
+    return f"restore {snapshot!r}"
 
 
 def expected_at(path: str, expected: Mapping[str, Any]) -> tree_io.Flat:

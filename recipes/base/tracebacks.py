@@ -1,0 +1,46 @@
+"""Short tracebacks: an error that says what has happened shows the lines of the user, and one of ours.
+
+The rules:
+
+* At each *edge*, a function that users call, the errors of the client and of the recipes, ends of time and
+  cancels lose the frames inside of it. Any other error may be a bug of ours, and keeps its frames.
+* An error that has passed code of the user, as the function of an election, keeps its frames.
+* With the environment variable ``PYZK_FULL_TRACEBACKS=1`` all errors keep their frames.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import FrameType
+
+import trio
+
+from ...client import ZooKeeperError
+from ..errors import RecipeError
+
+SHORT = (ZooKeeperError, RecipeError, TimeoutError, trio.Cancelled)
+"""The errors that lose their frames; the faces add their own cancels."""
+
+full = os.environ.get("PYZK_FULL_TRACEBACKS", "") not in ("", "0")
+"""Whether all errors keep their frames."""
+
+_OURS = {"pyzk", "trio", "outcome", "contextlib"}
+
+
+def shorten(error: BaseException) -> None:
+    """Take the frames inside of an edge from an error that the edge has caught, and raises again."""
+    at = error.__traceback__
+    if at is not None and not full and all(_is_ours(frame) for frame in _frames(error)):
+        at.tb_next = None
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    at = error.__traceback__
+    while at is not None:
+        yield at.tb_frame
+        at = at.tb_next
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _OURS

@@ -1,0 +1,100 @@
+"""What a wait for a lock says when it is cut short: for what it waited, how long, and who holds that.
+
+The rules:
+
+* The words are a note of the error that ends the wait. trio's own ``fail_after`` shows them above its
+  ``TooSlowError``; ``asyncio.timeout`` and ``pyzk.blocking.timeout`` above or in their ``TimeoutError``.
+* To know the holder, the contender reads the first znodes before its own, in the round trip in which it
+  deletes its own. If it waits for the holder itself, it has read that znode before, and asks nothing.
+* No wait gets longer by that: what is not known then is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import trio
+
+from ...client import GetData, Pending, SessionState, Stat, ZooKeeper, ZooKeeperError, paths
+from ...protocol.layouts import ContenderName
+from ...protocol.text import session_text
+
+_READ = 5
+"""Znodes that are read at most: the first of those that stand before a contender."""
+
+_LONGEST = 60
+"""Characters of a holder's data that are shown."""
+
+Read = tuple[str, bytes | None, Stat]
+"""A path, and what was read there."""
+
+
+@contextmanager
+def waiting_for(what: str, why: str = "") -> Iterator[None]:
+    """Open a block that waits for something.
+
+    :param why: the reason for the wait, in words.
+    """
+    began = trio.current_time()
+    try:
+        yield
+    except trio.Cancelled as cut:
+        note(cut, what, began, why)
+        raise
+
+
+def note(cut: trio.Cancelled, what: str, began: float, why: str) -> None:
+    """Note what was waited for; if a wait inside of it has noted more, nothing."""
+    if not getattr(cut, "__notes__", ()):
+        waited = trio.current_time() - began
+        cut.add_note(f"waited {waited:.2f} s for {what}{', ' if why else ''}{why}")
+
+
+class Blockers:
+    """Those who stand before a contender at a path.
+
+    :param shared: whether the contender is a reader, which waits for writers.
+    :ivar before: their names, the first one first, when they were last listed.
+    :ivar nearest: what was read of the last one, which the contender watches.
+    """
+
+    def __init__(self, zk: ZooKeeper, path: str, *, shared: bool) -> None:
+        self._zk = zk
+        self._path = path
+        self._holds = "behind" if shared else "held by"
+        self._reads: list[tuple[str, Pending[tuple[bytes | None, Stat]]]] = []
+        self.before: Sequence[ContenderName] = ()
+        self.nearest: Read | None = None
+
+    def ask(self) -> None:
+        """Read who stands first, without waiting for the answers."""
+        if self._knows_first() or self._zk.session.state is not SessionState.CONNECTED:
+            return
+        with suppress(ZooKeeperError):  # the client is being closed
+            for contender in self.before[:_READ]:
+                path = paths.join(self._path, contender.name)
+                self._reads.append((path, self._zk.submit(GetData(path))))
+
+    def _knows_first(self) -> bool:
+        first = [paths.join(self._path, contender.name) for contender in self.before[:1]]
+        return not first or (self.nearest is not None and self.nearest[0] == first[0])
+
+    def text(self) -> str:
+        """Return who holds, in words, as far as that is known now."""
+        if not self.before:
+            connected = self._zk.session.state is SessionState.CONNECTED
+            return "" if connected else "without a connection to a server"
+        found = [(path, *read.result()) for path, read in self._reads if read.settled and not read.error]
+        if found:
+            return f"{self._holds} {_described(found[0])}"
+        if self.nearest is None:
+            return f"behind {len(self.before)} others"
+        return f"{self._holds if self._knows_first() else 'behind'} {_described(self.nearest)}"
+
+
+def _described(read: Read) -> str:
+    path, data, stat = read
+    text = (data or b"").decode(errors="backslashreplace")
+    name = f"{text[:_LONGEST]!r} " if text else ""
+    return f"{name}(session {session_text(stat.ephemeralOwner)}, znode {paths.name(path)})"
