@@ -148,11 +148,11 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
 
     :raises ConfigError: if that cannot be honoured.
     """
-    from ..config import elsewhere
+    from ..config import overrides
     from ..config.given import Configuration
 
-    beside, warnings = elsewhere.from_environment(os.environ)
-    beside += elsewhere.from_flags(arguments.set)
+    beside, warnings = overrides.from_environment(os.environ)
+    beside += overrides.from_flags(arguments.set)
     found = Configuration({}, ())
     ensemble = arguments.ensemble is not None
     if arguments.config is not None or beside:
