@@ -162,9 +162,9 @@ async def connect(
         try:
             background.start_soon(runner.run)
             background.start_soon(runner.run_timer)
-            with trio.move_on_after(connect_timeout) as patience:
+            with trio.move_on_after(connect_timeout) as limit:
                 await session.wait_served()
-            if patience.cancelled_caught:
+            if limit.cancelled_caught:
                 raise ConnectionLossError(
                     message=f"no session with {hosts} within {connect_timeout} s ({machine.reason})"
                 )

@@ -62,7 +62,7 @@ from ..protocol.records import (
     WatcherEvent,
 )
 from .auth import Authentication
-from .lease import PROOFS, Lease, Proofs
+from .lease import PROOFS, LeaderSync, Lease
 from .loan import Exchange
 from .registry import Missed, MissedReason, Rearm
 from .request import REQUEST_HEADER_SIZE, Request
@@ -74,7 +74,7 @@ _SILENCE_LIMIT = 2 / 3
 """Of the session timeout, as in all clients. 1/3 is left to find another server before the session ends."""
 
 
-class Patience:
+class Keepalive:
     """What is known of the traffic with one server. Times are in seconds of the caller's clock.
 
     :ivar lease: of the session that this connection serves; ``timeout``: its session timeout, in seconds.
@@ -82,12 +82,12 @@ class Patience:
     :ivar pings: whether a ping waits to be sent.
     """
 
-    def __init__(self, lease: Lease, proofs: Proofs, timeout: float, now: float) -> None:
+    def __init__(self, lease: Lease, leader_sync: LeaderSync, timeout: float, now: float) -> None:
         self.lease = lease
         self.timeout = timeout
         self.sent_at = self.received_at = now
         self.pings = False
-        self._proofs = proofs
+        self._leader_sync = leader_sync
         self._pinged_at: float | None = None  # if that is not answered
 
     def deadline(self) -> float:
@@ -105,11 +105,11 @@ class Patience:
             return f"the server acknowledged nothing for {self.timeout:.1f} s"
         if self.lease.kept and now >= self._proof_overdue:
             return (
-                f"the server left a sync unanswered for {now - self._proofs.asked_at:.1f} s: "
+                f"the server left a sync unanswered for {now - self._leader_sync.asked_at:.1f} s: "
                 "it may be cut off from the leader"
             )
         if self.lease.kept and now >= self._proof_due:
-            self._proofs.ask(now)
+            self._leader_sync.ask(now)
         elif now >= self._ping_due:
             self.pings = True
         return None
@@ -149,12 +149,12 @@ class Patience:
     @property
     def _proof_due(self) -> float:
         """The time at which to send a ``sync`` for the lease."""
-        return self._proofs.due(self.lease.proof_due, self.timeout)
+        return self._leader_sync.due(self.lease.proof_due, self.timeout)
 
     @property
     def _proof_overdue(self) -> float:
         """The time at which a ``sync`` for the lease has been unanswered for too long."""
-        return self._proofs.overdue(self.received_at, self.timeout)
+        return self._leader_sync.overdue(self.received_at, self.timeout)
 
 
 logger = logging.getLogger(__name__)
@@ -233,8 +233,8 @@ class Connection:
         self._handshake_sent_at = now
         self._authentication: Authentication | None = None  # while it goes on
         self._rearming: deque[Rearm] = deque()
-        self._proofs = Proofs(now)
-        self._patience = Patience(session.lease, self._proofs, session.timeout, now)
+        self._leader_sync = LeaderSync(now)
+        self._keepalive = Keepalive(session.lease, self._leader_sync, session.timeout, now)
         zxid = 0 if probing else session.last_zxid
         timeout = min(round(session.wanted_timeout * 1000), INT_MAX)
         password = session.password if self._session_id else NO_PASSWORD
@@ -251,7 +251,9 @@ class Connection:
     def has_data_to_send(self) -> bool:
         """True if :meth:`data_to_send` would return any bytes."""
         waiting = (
-            (self._session.outbox and self._leaving is None) or self._proofs.unsent or self._patience.pings
+            (self._session.outbox and self._leaving is None)
+            or self._leader_sync.unsent
+            or self._keepalive.pings
         )
         return bool(self._control or (waiting and self.phase is Phase.READY))
 
@@ -262,14 +264,14 @@ class Connection:
         writing."""
         parts, self._control = self._control, []
         if self.phase is Phase.READY:
-            if self._patience.pings:
+            if self._keepalive.pings:
                 parts.append(_PING)
-                self._patience.ping_sent(now)
+                self._keepalive.ping_sent(now)
             session, in_flight = self._session, self.in_flight
             outbox, counts = session.outbox, session.metrics.requests
             size = 0
-            if self._proofs.unsent:
-                proof, data = self._proofs.send(session.next_xid(), now)
+            if self._leader_sync.unsent:
+                proof, data = self._leader_sync.send(session.next_xid(), now)
                 in_flight.append(proof)
                 parts.append(data)
             while outbox and size < _SEND_CHUNK and self._leaving is None:
@@ -291,7 +293,7 @@ class Connection:
                 size += length
         if not parts:
             return b""
-        self._patience.sent_at = now
+        self._keepalive.sent_at = now
         return b"".join(parts)
 
     def receive_data(self, data: bytes, now: float) -> bool:
@@ -301,16 +303,16 @@ class Connection:
             next one due, an answer of the leader moves the lease, and each phase has deadlines of its own.
             All other input can only move it later.
         """
-        phase, patience = self.phase, self._patience
+        phase, keepalive = self.phase, self._keepalive
         if phase in _OVER:
             return False
-        nearer = phase is not Phase.READY or patience.ping_open or patience.lease.kept
+        nearer = phase is not Phase.READY or keepalive.ping_open or keepalive.lease.kept
         self._receive(data, now)
         return nearer or self.phase is not phase
 
     def _receive(self, data: bytes, now: float) -> None:
         self.heard = True
-        self._patience.received_at = now
+        self._keepalive.received_at = now
         self._buffer.feed(data)
         try:
             if self.phase is Phase.HANDSHAKE:
@@ -344,7 +346,12 @@ class Connection:
         self._leave_when_idle()
 
     def _leave_when_idle(self) -> None:
-        if self._leaving is not None and not self.in_flight and not self._proofs.unsent and not self.over:
+        if (
+            self._leaving is not None
+            and not self.in_flight
+            and not self._leader_sync.unsent
+            and not self.over
+        ):
             self.drained = True
             self.end(self._leaving)
 
@@ -382,8 +389,8 @@ class Connection:
         :param done: the exchanges that are over, with a reply.
         :param open: the exchange that is to be gone on with, if there is one.
         """
-        session, patience = self._session, self._patience
-        counts, lease = session.metrics.requests, patience.lease
+        session, keepalive = self._session, self._keepalive
+        counts, lease = session.metrics.requests, keepalive.lease
         proof_sent_at = -math.inf
         for exchange in done:
             opcode = exchange.request.opcode
@@ -395,14 +402,14 @@ class Connection:
         if done:
             last = done[-1]
             session.xid = last.xid
-            patience.sent_at, patience.received_at = last.sent_at, last.received_at
+            keepalive.sent_at, keepalive.received_at = last.sent_at, last.received_at
             lease.answered(last.sent_at, last.received_at)
             if proof_sent_at > -math.inf:
                 lease.prove(proof_sent_at)
         if open is not None:
             request = open.request
             session.xid = request.xid = open.xid
-            patience.sent_at = open.sent_at
+            keepalive.sent_at = open.sent_at
             counts[request.opcode] += 1
             self.in_flight.append(request)
             if open.failed:
@@ -413,13 +420,13 @@ class Connection:
     def next_deadline(self) -> float:
         """Return the time at which to call :meth:`handle_timer`; infinity for never."""
         if self.phase is Phase.READY:
-            return self._patience.deadline()
+            return self._keepalive.deadline()
         return math.inf if self.over else self._handshake_deadline
 
     def handle_timer(self, now: float) -> None:
         """Do what is due by now: a ping, a ``sync`` for the lease, or giving up the server."""
         if self.phase is Phase.READY:
-            complaint = self._patience.complaint(now)
+            complaint = self._keepalive.complaint(now)
             if complaint is not None:
                 self.end(complaint)
         elif now >= self._handshake_deadline:
@@ -457,10 +464,10 @@ class Connection:
             self.end("the session is alive, but this server lacks changes that the client has seen")
             return
         timeout = response.timeOut / 1000
-        patience = self._patience
-        patience.timeout = timeout
+        keepalive = self._keepalive
+        keepalive.timeout = timeout
         if self.read_only:
-            patience.lease = Lease()
+            keepalive.lease = Lease()
         elif self._session_id != session.session_id:
             # Not what we are here for. The server ends that new session, which owns nothing, by itself.
             self.end("the server is not read-only any more, and can attach the session")
@@ -469,7 +476,7 @@ class Connection:
             session.session_id = response.sessionId
             session.password = response.passwd or b""
             session.timeout = timeout
-        patience.lease.attached(self._handshake_sent_at, now, timeout)
+        keepalive.lease.attached(self._handshake_sent_at, now, timeout)
         self._buffer.limit = session.reply_limit
         self.phase = Phase.AUTHENTICATING
         self._authentication = Authentication(
@@ -495,8 +502,8 @@ class Connection:
         """Begin to serve: the session and its identities are restored. Arm the watches again, before any
         request: the server compares them with what has changed since ``last_zxid``."""
         self.phase = Phase.READY
-        self.ready_since = self._proofs.asked_at = now
-        self._patience.sent_at = self._patience.received_at = now
+        self.ready_since = self._leader_sync.asked_at = now
+        self._keepalive.sent_at = self._keepalive.received_at = now
         session = self._session
         if not self.read_only:
             session.metrics.connections += 1
@@ -529,7 +536,7 @@ class Connection:
             if not request.settled:
                 request.take_reply(code, payload)
         if sent_at > -math.inf:
-            lease = self._patience.lease
+            lease = self._keepalive.lease
             lease.answered(sent_at, now)
             if proof_sent_at > -math.inf:
                 lease.prove(proof_sent_at)
@@ -545,7 +552,7 @@ class Connection:
                 type, known = EventType(event.type), zxid if zxid > 0 else None
                 session.watches.notify(type, event.path, known, catch_up=bool(self._rearming))
         elif xid == PING_XID:
-            self._patience.ping_answered(now)
+            self._keepalive.ping_answered(now)
         elif xid == AUTH_XID:
             self._other_reply(xid, code, payload, now)
         elif xid == SET_WATCHES_XID and self._rearming and not code:

@@ -311,10 +311,10 @@ class Resolver:
             host: _NOT_YET for host, servers in self._servers.items() if servers == [host]
         } | waiting
 
-    async def servers(self, patience: float) -> list[Host]:
+    async def servers(self, wait: float) -> list[Host]:
         """Look up all hosts and return the servers.
 
-        :param patience: seconds to wait for the look-ups. An address that comes later counts in the next
+        :param wait: seconds to wait for the look-ups. An address that comes later counts in the next
             round.
         """
         started = []
@@ -322,7 +322,7 @@ class Resolver:
             self._running[host] = ended = trio.Event()
             started.append(ended)
             self._start_soon(self._look_up, host, ended)
-        with trio.move_on_after(patience):
+        with trio.move_on_after(wait):
             for ended in started:
                 await ended.wait()
         return [server for servers in self._servers.values() for server in servers]
@@ -355,7 +355,7 @@ _LONGEST_ANSWER = 100
 
 
 @attrs.frozen
-class Seeker:
+class ReadWriteProbe:
     """Asks servers what they are.
 
     :ivar open: opens a connection to a server.

@@ -201,7 +201,7 @@ class Lease:
             moved()
 
 
-class Proofs:
+class LeaderSync:
     """The ``sync`` requests of one connection that keep a lease. Times are in seconds of the caller's clock.
 
     :ivar unsent: whether a ``sync`` waits to be sent.

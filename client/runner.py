@@ -22,7 +22,7 @@ from typing import Any
 import attrs
 import trio
 
-from .hosts import READ_ONLY, Host, HostCycle, Resolver, Seeker
+from .hosts import READ_ONLY, Host, HostCycle, ReadWriteProbe, Resolver
 from .loan import LOAN_TIME, Borrower, Loan
 from .machine import UNSERVED, SessionMachine, SessionState
 from .observer import Reporter
@@ -45,7 +45,7 @@ _SHORTEST_BUDGET = 0.5
 even if there are hundreds of servers."""
 _REGULAR = 3
 """Calls of one thread, one after the other, after which the connection is lent to it."""
-_LOOK_UP_PATIENCE = 1.0
+_LOOK_UP_WAIT = 1.0
 """Seconds. A look-up of host names delays a round by no more than that."""
 
 
@@ -74,7 +74,7 @@ class Runner:
     connect_timeout: float
     renews: bool
     on_end: Callable[[], object] = lambda: None
-    seeker: Seeker = attrs.Factory(lambda self: Seeker(self._open_secured), takes_self=True)
+    probe: ReadWriteProbe = attrs.Factory(lambda self: ReadWriteProbe(self._open_secured), takes_self=True)
     _idle_writer: trio.lowlevel.Task | None = None
     _connection: trio.CancelScope | None = None
     _timer: trio.CancelScope | None = None
@@ -223,7 +223,7 @@ class Runner:
             if stream is None:
                 continue
             await self._serve(stream, host)
-            if self._may_be_read_only and await self.seeker.mode(host) == READ_ONLY:
+            if self._may_be_read_only and await self.probe.mode(host) == READ_ONLY:
                 stream = await self._open(host)
                 if stream is not None:
                     await self._serve(stream, host, apart=True)
@@ -241,7 +241,7 @@ class Runner:
         servers = list(hosts)
         if self.resolver is not None:
             self.resolver.replace(hosts)
-            servers = await self.resolver.servers(_LOOK_UP_PATIENCE)
+            servers = await self.resolver.servers(_LOOK_UP_WAIT)
         connected = self.machine.state is SessionState.CONNECTED
         if self.hosts.rebalance(servers, self.reporter.server if connected else None):
             self._leave_server("moving to another server, because the list of servers has changed")
@@ -255,8 +255,8 @@ class Runner:
         """Look up the servers, and set how long each of them may take; see above."""
         machine = self.machine
         if self.resolver is not None:
-            patience = min(machine.data.connect_budget, _LOOK_UP_PATIENCE)
-            self.hosts.update(await self.resolver.servers(patience))
+            wait = min(machine.data.connect_budget, _LOOK_UP_WAIT)
+            self.hosts.update(await self.resolver.servers(wait))
         timeout = machine.data.timeout
         if machine.data.metrics.connections:
             timeout *= min(1.0, math.ldexp(_FIRST_SHARE, min(self.hosts.rounds, _MOST_DOUBLINGS)))
@@ -311,7 +311,7 @@ class Runner:
         :param apart: ask a read-only server for a session of its own.
         """
         machine = self.machine
-        seeking = False
+        probing = False
         self._send_now, self._unsent = getattr(stream, "send_now", None), b""
         self._socket = getattr(stream, "socket_to_lend", None)
         self.reporter.server = host
@@ -334,9 +334,9 @@ class Runner:
                     self._in_sequence = self._send_now is not None and machine.in_flight <= 1
                     nearer = machine.receive_data(bytes(data), trio.current_time())
                     self._after_input(nearer)
-                    if machine.state is SessionState.CONNECTED_READ_ONLY and not seeking:
-                        seeking = True
-                        nursery.start_soon(self._seek, host)
+                    if machine.state is SessionState.CONNECTED_READ_ONLY and not probing:
+                        probing = True
+                        nursery.start_soon(self._look_for_writes, host)
                     if self.asker is not None:
                         await self._offer()
                 nursery.cancel_scope.cancel()
@@ -352,9 +352,9 @@ class Runner:
             self.reset_timer()
             await trio.aclose_forcefully(stream)
 
-    async def _seek(self, present: Host) -> None:
+    async def _look_for_writes(self, present: Host) -> None:
         """Look for a full server while a read-only one serves us, and move there."""
-        found = await self.seeker.full_server(lambda: self.hosts.others(present))
+        found = await self.probe.full_server(lambda: self.hosts.others(present))
         self.hosts.prefer(found)
         self._leave_server(f"moving to {found}, which serves writes")
 
