@@ -158,7 +158,7 @@ from pyzk.recipes.counter import CounterOptions as CounterOptions
 from pyzk.recipes.election import ElectionLayout as ElectionLayout
 from pyzk.recipes.locks.grant import OnRevokeWord as OnRevokeWord
 from pyzk.recipes.locks.options import HoldingOptions as HoldingOptions
-from pyzk.recipes.locks.role import Purpose as Purpose
+from pyzk.recipes.locks.role import LockKind as LockKind
 from pyzk.recipes.locks.semaphore_layouts import SemaphoreLayout as SemaphoreLayout
 from pyzk.recipes.membership.party import PartyLayout as PartyLayout
 from pyzk.recipes.membership.persistent_node import Conflict as Conflict
@@ -409,7 +409,7 @@ class Grant:
     token: int
     paths: tuple[str, ...]
     sequence: int
-    requeues: int
+    retries: int
     waited: float
     shared: bool
     revoked: asyncio.Event
@@ -488,7 +488,7 @@ class Lock(Acquirable[Grant]):
         on_revoke: OnRevoke = "ignore",
         recognise: frozenset[ContenderKind] = ...,
         strategy: Strategy = ...,
-        purpose: Purpose = ...,
+        purpose: LockKind = ...,
         grant_type: Callable[..., Grant] = ...,
         **options: Unpack[HoldingOptions],
     ) -> None: ...

@@ -25,7 +25,7 @@ from .errors import LockLost
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock
 from .locks.options import ElectionOptions
-from .locks.role import DEFAULT_KINDS, LockLayout, Purpose
+from .locks.role import DEFAULT_KINDS, LockKind, LockLayout
 
 ElectionLayout = Literal["curator-latch", "curator-selector", "kazoo"]
 """The candidates that ours stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its
@@ -34,10 +34,10 @@ LeaderSelector (``_c_<uuid>-lock-<number>``), or of kazoo's Election (``<32 hex 
 CANDIDATES = DEFAULT_KINDS | {ContenderKind.CURATOR_LATCH}
 """The kinds that ours wait for, whatever their own layout."""
 
-_LAYOUTS: dict[ElectionLayout, tuple[Purpose, LockLayout]] = {
-    "curator-latch": (Purpose.LATCH, "curator"),
-    "curator-selector": (Purpose.LOCK, "curator"),
-    "kazoo": (Purpose.LOCK, "kazoo"),
+_LAYOUTS: dict[ElectionLayout, tuple[LockKind, LockLayout]] = {
+    "curator-latch": (LockKind.LATCH, "curator"),
+    "curator-selector": (LockKind.LOCK, "curator"),
+    "kazoo": (LockKind.LOCK, "kazoo"),
 }
 
 

@@ -42,7 +42,7 @@ from ..base.creating import create_identified
 from ..base.hold import Hold
 from ..base.warning import WarnOnce
 from ..errors import SequenceExhausted, WouldBlock
-from .bridge import BridgeHold, parts
+from .dual_layout import DualHold, parts
 from .grant import Grant, OnRevoke, delete
 from .options import Holding
 from .role import Role
@@ -85,18 +85,18 @@ async def contend(contest: Contest, *, wait: bool = True) -> Grant:
     :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
     """
     began = trio.current_time()
-    requeues = 0
+    retries = 0
     while True:
         attempt = _Attempt(contest)
         try:
             await attempt.enter()
             await attempt.win(wait=wait)
-            return await attempt.granted(requeues, trio.current_time() - began)
+            return await attempt.granted(retries, trio.current_time() - began)
         except (_Displaced, SessionExpiredError) as error:
             await attempt.leave()
             if isinstance(error, SessionExpiredError) and contest.holding.on_session_loss == "raise":
                 raise
-            requeues += 1
+            retries += 1
             await contest.zk.session.wait_connected()
         except trio.Cancelled as cut:
             attempt.blockers.ask()
@@ -247,7 +247,7 @@ class _Attempt:
         self.blockers.nearest = path, data, stat
         return True
 
-    async def granted(self, requeues: int, waited: float) -> Grant:
+    async def granted(self, retries: int, waited: float) -> Grant:
         """Begin to hold the lock.
 
         :param waited: seconds since the first attempt.
@@ -268,7 +268,7 @@ class _Attempt:
             token=self._stat.czxid,
             paths=self._paths,
             sequence=self._sequence,
-            requeues=requeues,
+            retries=retries,
             waited=waited,
             shared=contest.role.purpose.shared,
             hold=hold,
@@ -287,9 +287,7 @@ class _Attempt:
         holding = self.contest.holding
         if len(self._paths) == 1:
             return holding.hold(self.bound, self._paths[0])
-        return BridgeHold(
-            self.bound, self._paths, watches, suspended=holding.suspended, margin=holding.margin
-        )
+        return DualHold(self.bound, self._paths, watches, suspended=holding.suspended, margin=holding.margin)
 
     async def leave(self) -> None:
         """Delete the own znode and cancel the watches."""

@@ -25,7 +25,7 @@ from ...protocol.text import session_text
 from ..base.bound import Bound
 from ..base.hold import Hold
 from ..errors import LockLost, LockRevoked, LossReason
-from .bridge import parts
+from .dual_layout import parts
 
 REVOKE = b"__REVOKE__"
 """The data that asks for a lock back, as Curator writes them into its znode (recipe-rules.md B.3.2)."""
@@ -46,7 +46,7 @@ class Grant:
         counts from 0 again when the parent was deleted.)
     :ivar path: the znode that holds the lock; ``paths`` are both znodes of ``layout="both"``.
     :ivar sequence: the number in the name of the znode; the lowest number stands first.
-    :ivar requeues: how many times the contender had to begin anew.
+    :ivar retries: how many times the contender had to begin anew.
     :ivar waited: seconds from the first attempt to the grant.
     :ivar shared: whether this is the grant of a reader.
     :ivar revoked: set when a client has asked for the lock back (:func:`.lock.revoke`).
@@ -55,7 +55,7 @@ class Grant:
     token: int
     paths: tuple[str, ...]
     sequence: int
-    requeues: int
+    retries: int
     waited: float
     shared: bool
     hold: Hold

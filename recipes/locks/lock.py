@@ -35,7 +35,7 @@ from .contender import Contest, contend
 from .grant import REVOKE, Grant, OnRevoke, OnRevokeWord
 from .local_queue import LocalQueue
 from .options import Holding, HoldingOptions, LockOptions
-from .role import DEFAULT_KINDS, LockLayout, Purpose, Role
+from .role import DEFAULT_KINDS, LockKind, LockLayout, Role
 from .strategy import PREDECESSOR, Strategy
 
 
@@ -61,15 +61,15 @@ class LockStatistics:
     """The figures of one lock object, in this process.
 
     :ivar holding: how many tasks hold the lock now; ``waiting``: how many tasks wait.
-    :ivar acquired: how many times the lock was granted; ``handed_on`` of them without asking the server.
-    :ivar requeues: how many times a waiting contender had to begin anew.
+    :ivar acquired: how many times the lock was granted; ``local_handoffs`` of them without asking the server.
+    :ivar retries: how many times a waiting contender had to begin anew.
     """
 
     holding: int = 0
     waiting: int = 0
     acquired: int = 0
-    handed_on: int = 0
-    requeues: int = 0
+    local_handoffs: int = 0
+    retries: int = 0
 
 
 class Lock(Acquirable[Grant]):
@@ -125,7 +125,7 @@ class Lock(Acquirable[Grant]):
         on_revoke: OnRevoke = "ignore",
         recognise: frozenset[ContenderKind] = DEFAULT_KINDS,
         strategy: Strategy = PREDECESSOR,
-        purpose: Purpose = Purpose.LOCK,
+        purpose: LockKind = LockKind.LOCK,
         grant_type: Callable[..., Grant] = Grant,
         **options: Unpack[HoldingOptions],
     ) -> None:
@@ -194,9 +194,9 @@ class Lock(Acquirable[Grant]):
         statistics.holding += 1
         statistics.acquired += 1
         if passed is not None:
-            statistics.handed_on += 1
+            statistics.local_handoffs += 1
         else:
-            statistics.requeues += grant.requeues
+            statistics.retries += grant.retries
         self._held[holder] = grant
         grant.on_release = partial(self._release, holder)
         return grant

@@ -38,7 +38,7 @@ DEFAULT_KINDS = frozenset(ContenderKind) - {ContenderKind.CURATOR_LATCH, Contend
 """The kinds that a lock waits for."""
 
 
-class Purpose(enum.Enum):
+class LockKind(enum.Enum):
     """The thing that our contender contends for; the value is the kind for Curator and the kind for kazoo."""
 
     LOCK = (ContenderKind.CURATOR_LOCK, ContenderKind.KAZOO_LOCK)
@@ -48,7 +48,7 @@ class Purpose(enum.Enum):
 
     @property
     def shared(self) -> bool:
-        return self is Purpose.READ
+        return self is LockKind.READ
 
 
 @attrs.frozen
@@ -60,7 +60,7 @@ class Role:
     :raises TypeError: ``recognise`` holds something else than kinds.
     """
 
-    purpose: Purpose = Purpose.LOCK
+    purpose: LockKind = LockKind.LOCK
     layout: LockLayout = attrs.field(default="curator", validator=one_of(LockLayout))
     recognise: frozenset[ContenderKind] = attrs.field(
         default=DEFAULT_KINDS, validator=deep_iterable(instance_of(ContenderKind))

@@ -34,11 +34,11 @@ from ...client import (
 from ...protocol.layouts import ContenderKind, parse
 from ..base.words import check_options
 from ..errors import Deadlock, LockLost, LossReason
-from .bridge import parts
+from .dual_layout import parts
 from .grant import Grant
 from .lock import Lock
 from .options import RWLockOptions
-from .role import Purpose
+from .role import LockKind
 
 _READER = {
     ContenderKind.CURATOR_WRITE: ContenderKind.CURATOR_READ,
@@ -136,7 +136,7 @@ class _Reader(Lock):
     """The reading side."""
 
     def __init__(self, zk: ZooKeeper, path: str, **options: Unpack[RWLockOptions]) -> None:
-        super().__init__(zk, path, purpose=Purpose.READ, **options)
+        super().__init__(zk, path, purpose=LockKind.READ, **options)
 
     def _enter_again(self, held: Grant) -> None:
         if not held.shared:
@@ -151,7 +151,7 @@ class WriteLock(Lock):
     def __init__(self, reader: _Reader, **options: Unpack[RWLockOptions]) -> None:
         contest = reader._contest
         grant_type = partial(WriteGrant, data=contest.data, acl=contest.holding.acl)
-        super().__init__(reader.zk, reader.path, purpose=Purpose.WRITE, grant_type=grant_type, **options)
+        super().__init__(reader.zk, reader.path, purpose=LockKind.WRITE, grant_type=grant_type, **options)
         self._held = reader._held  # each side must know which tasks hold the other side
 
     async def __aenter__(self) -> WriteGrant:

@@ -168,19 +168,19 @@ class Semaphore(Acquirable[Grant]):
 
     async def _acquire(self, count: int, wait: bool) -> Grants:
         began = trio.current_time()
-        requeues = 0
+        retries = 0
         while True:
             try:
-                leases = await self._attempt(count, wait, requeues, began)
+                leases = await self._attempt(count, wait, retries, began)
                 if leases is not None:
                     return leases
             except SessionExpiredError:
                 if self._holding.on_session_loss == "raise":
                     raise
-            requeues += 1
+            retries += 1
             await self.zk.session.wait_connected()
 
-    async def _attempt(self, count: int, wait: bool, requeues: int, began: float) -> Grants | None:
+    async def _attempt(self, count: int, wait: bool, retries: int, began: float) -> Grants | None:
         """Make one attempt. Returns None if the gate or a new lease was lost."""
         await self._leases.check_limit(Bound(self.zk))
         async with AsyncExitStack() as undo:
@@ -197,7 +197,7 @@ class Semaphore(Acquirable[Grant]):
                 return None
             queued = {
                 "sequence": gate.sequence,
-                "requeues": requeues + gate.requeues,
+                "retries": retries + gate.retries,
                 "waited": trio.current_time() - began,
             }
             leases = Grants([self._lease(bound, *node, queued) for node in nodes])

@@ -206,20 +206,20 @@ class SingleNodeLock(Acquirable[Grant]):
 
     async def _contend(self, wait: bool) -> Grant:
         began = trio.current_time()
-        requeues = 0
+        retries = 0
         while True:
             bound = Bound(self.zk)
             try:
                 stat, own_watch = await self._win(bound, wait)
             except NoNodeError:
-                requeues += 1  # an operator has deleted the znode at once
+                retries += 1  # an operator has deleted the znode at once
             except SessionExpiredError:
                 if self._holding.on_session_loss == "raise":
                     raise
-                requeues += 1
+                retries += 1
                 await self.zk.session.wait_connected()
             else:
-                return self._grant(bound, stat, own_watch, requeues, trio.current_time() - began)
+                return self._grant(bound, stat, own_watch, retries, trio.current_time() - began)
 
     async def _win(self, bound: Bound, wait: bool) -> tuple[Stat, Watch]:
         """Wait until the znode is gone, create it and watch it.
@@ -285,13 +285,13 @@ class SingleNodeLock(Acquirable[Grant]):
             if names == [name]:
                 return  # the event of an only child is most likely its deletion
 
-    def _grant(self, bound: Bound, stat: Stat, own_watch: Watch, requeues: int, waited: float) -> Grant:
+    def _grant(self, bound: Bound, stat: Stat, own_watch: Watch, retries: int, waited: float) -> Grant:
         hold = self._holding.hold(bound, self.path)
         grant = _SingleGrant(
             token=stat.czxid,
             paths=(self.path,),
             sequence=0,
-            requeues=requeues,
+            retries=retries,
             waited=waited,
             shared=False,
             hold=hold,

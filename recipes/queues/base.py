@@ -19,10 +19,10 @@ from ..base.creating import Parents, ZnodeOptions
 from ..base.hold import Hold, Suspended
 from ..base.running import steady
 from ..base.words import check_word
-from .claims import MakeHold, Removal
+from .batch_reader import Supply
+from .consumer import MakeHold, Removal
 from .items import Item, ItemLayout, QueueEmpty, QueueLocation
-from .putting import Putting
-from .supply import Supply
+from .producer import Putting
 
 
 class QueueOptions(TypedDict, total=False):

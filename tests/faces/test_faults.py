@@ -86,7 +86,7 @@ def test_the_session_of_one_that_waits_expires(server: EmbeddedServer, driver: D
                 while not await other.exists("/held") or not await other.get_children("/held"):
                     await api.sleep(0.001)
                 async with block(api, zk, kind) as held:
-                    assert held.requeues == 1
+                    assert held.retries == 1
                     assert held.generation == 2
 
             await api.both(hold, wait)

@@ -75,7 +75,7 @@ async def test_a_reconnect_changes_nothing(autojump_clock: MockClock, lab: Lab, 
             assert terms == []
             await term.verify()
         await trio.sleep(1)
-        assert [(term.requeues, term.sequence) for term in terms] == [(0, 1)]
+        assert [(term.retries, term.sequence) for term in terms] == [(0, 1)]
         nursery.cancel_scope.cancel()
     await nothing_left(lab, zk, other)
 
@@ -112,7 +112,7 @@ async def test_the_connection_is_lost_with_the_create(
     with lab.server.fault(op="create", path="/leader/*", when=when, action="disconnect"):
         async with LeaderElection(zk, "/leader", layout=layout).lead() as term:
             assert candidates(lab) == [term.path]
-    assert term.requeues == 0
+    assert term.retries == 0
     if when == "after":
         done = [entry.op for entry in lab.server.history(kind="request", session=zk.session.id)]
         lost = done.index("create", 1)
@@ -201,7 +201,7 @@ async def test_the_session_expires_while_the_candidate_is_created(
         nursery.start_soon(expire)
         with lab.server.fault(op="create", when="after", action="delay", seconds=5):
             async with LeaderElection(zk, "/leader").lead() as term:
-                assert (term.requeues, term.generation) == (1, 2)
+                assert (term.retries, term.generation) == (1, 2)
                 assert candidates(lab) == [term.path]
     await nothing_left(lab, zk)
 
@@ -219,7 +219,7 @@ async def test_the_session_expires_while_waiting(
         try:
             async with election.lead() as term:
                 assert term.session_id == zk.session.id
-                log.append(f"elected, {term.requeues}")
+                log.append(f"elected, {term.retries}")
         except SessionExpiredError:
             log.append("expired")
 

@@ -72,7 +72,7 @@ async def test_a_lock_goes_from_one_to_the_next(clients: Clients, namings: str) 
         await third.leave()
     async with locks[0].nowait() as again:
         assert again.token > three.token
-        assert again.requeues == 0
+        assert again.retries == 0
     assert await children(clients[1], "/dir/lock") == []
 
 
@@ -154,7 +154,7 @@ async def test_a_local_queue(clients: Clients) -> None:
     names, tokens = zip(*order, strict=True)
     assert names == ("here", "here", "there", "here")
     assert tokens[0] == tokens[1] == first.value.token < tokens[2] < tokens[3]
-    assert lock.statistics().handed_on == 2
+    assert lock.statistics().local_handoffs == 2
 
 
 async def test_a_lock_is_asked_back_and_taken_away(clients: Clients) -> None:
@@ -196,7 +196,7 @@ async def test_the_end_of_a_session_ends_a_hold_and_a_wait(chroot: str, clients:
                 await in_line(clients[1], "/lock", 2)
                 assert not waiter.inside
             again = await waiter.entered()
-            assert again.requeues >= 1
+            assert again.retries >= 1
             await waiter.leave()
 
 

@@ -395,7 +395,7 @@ async def test_a_lock_is_passed_on_so_many_times(autojump_clock: MockClock, lab:
             await trio.sleep(0.01)
         nursery.start_soon(hold_for, Lock(other, "/lock"), 1, order, "other")
     assert order == ["a", "b", "c", "other", "d"]
-    assert lock.statistics().handed_on == 2
+    assert lock.statistics().local_handoffs == 2
 
 
 async def test_what_is_passed_on_keeps_its_token(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:

@@ -124,7 +124,7 @@ async def test_the_session_expires_while_creating(autojump_clock: MockClock, lab
         nursery.start_soon(expire)
         with lab.server.fault(op="create", when="after", action="delay", seconds=5):
             async with Lock(zk, "/lock") as grant:
-                assert grant.requeues == 1
+                assert grant.retries == 1
                 assert grant.session_id == zk.session.id != first
                 assert await nodes(lab) == 1
     await free(lab, zk)
@@ -159,7 +159,7 @@ async def test_the_session_expires_while_waiting(autojump_clock: MockClock, lab:
         lab.server.expire(zk.session.id)
 
     grant = await wait_in_queue(lab, zk, await lab.client(), expire)
-    assert grant.requeues == 1
+    assert grant.retries == 1
     assert grant.sequence == 2, "at the end of the queue"
 
 
@@ -251,7 +251,7 @@ async def test_an_operator_deletes_the_waiters_znode(
         await other.delete(f"/lock/{name}")
 
     grant = await wait_in_queue(lab, zk, other, delete)
-    assert (grant.requeues, grant.sequence) == (1, 2)
+    assert (grant.retries, grant.sequence) == (1, 2)
 
 
 @pytest.mark.row("F15")
@@ -266,7 +266,7 @@ async def test_half_of_a_bridge_is_as_good_as_none(
         lab.server.disconnect(zk.session.id)
 
     grant = await wait_in_queue(lab, zk, other, delete, layout="both")
-    assert grant.requeues == 1
+    assert grant.retries == 1
 
 
 @pytest.mark.row("F15")

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pyzk.protocol.layouts import ContenderKind, in_order, parse
-from pyzk.recipes.locks.role import LockLayout, Purpose, Role
+from pyzk.recipes.locks.role import LockKind, LockLayout, Role
 
 U36 = "e5d7c9ac-3b4e-4c55-9b5b-0c6f3f7a1d2e"
 H32 = U36.replace("-", "")
@@ -85,9 +85,9 @@ def test_the_number_orders_and_nothing_else() -> None:
     assert unknown == ["junk"]
 
 
-@pytest.mark.parametrize("purpose", Purpose)
+@pytest.mark.parametrize("purpose", LockKind)
 @pytest.mark.parametrize("layout", ["curator", "kazoo", "both"])
-def test_our_names_are_those_of_the_libraries(purpose: Purpose, layout: LockLayout) -> None:
+def test_our_names_are_those_of_the_libraries(purpose: LockKind, layout: LockLayout) -> None:
     prefixes = Role(purpose, layout).prefixes(U36)
     kinds = []
     for prefix in prefixes:

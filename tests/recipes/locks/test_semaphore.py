@@ -141,7 +141,7 @@ async def test_a_lease_has_a_token_and_a_fence(
         assert stat is not None
         assert first.token == stat.czxid
         assert first.waited >= 0
-        assert first.requeues == 0
+        assert first.retries == 0
         await first.verify()
         await zk.multi([second.fence(), SetData("/", b"guarded")])
     assert first.released

@@ -99,7 +99,7 @@ async def test_the_session_expires_while_creating(
         nursery.start_soon(expire_after, lab, zk, 1.0)
         with lab.server.fault(op="multi", when="after", action="delay", seconds=5):
             async with semaphore as lease:
-                assert lease.requeues == 1
+                assert lease.retries == 1
                 assert lease.session_id == zk.session.id
                 assert leases(lab, layout) == 1
     await free(lab, layout, zk)
@@ -152,7 +152,7 @@ async def test_the_session_expires_while_waiting(
         lab.server.expire(zk.session.id)
 
     lease = await wait_for_a_lease(lab, zk, await lab.client(), layout, expire, at_the_gate)
-    assert lease.requeues == 1
+    assert lease.retries == 1
     assert lease.sequence == (2 if at_the_gate else 3), "at the end of the queue"
 
 
@@ -254,7 +254,7 @@ async def test_a_waiter_keeps_its_place_through_a_short_absence(
         await zk.session.wait_connected()
 
     lease = await wait_for_a_lease(lab, zk, await lab.client(), "curator", be_away, margin=6)
-    assert (lease.requeues, lease.sequence) == (0, 1)
+    assert (lease.retries, lease.sequence) == (0, 1)
     assert zk.session.generation == 1
 
 
@@ -288,7 +288,7 @@ async def test_an_operator_deletes_a_waiter(
         await zk.delete(path)
 
     lease = await wait_for_a_lease(lab, zk, await lab.client(), layout, delete, at_the_gate)
-    assert lease.requeues == 1
+    assert lease.retries == 1
 
 
 @pytest.mark.row("F15")
@@ -313,7 +313,7 @@ async def test_a_gate_that_is_lost_just_before_the_lease_is_created(
                 await trio.sleep(5)
                 assert got == []
                 assert leases(lab, layout) == 1
-    assert got[0].requeues == 1
+    assert got[0].retries == 1
     await got[0].release()
     await free(lab, layout, zk, other)
 
@@ -328,7 +328,7 @@ async def test_a_lease_that_is_deleted_at_once(
         op="get_data", path=f"{LEASES[layout]}/*", nth=nth, action="error", error=NoNodeError
     ):
         async with Semaphore(zk, "/pool", 2, layout=layout).acquire_many(2) as held:
-            assert held[0].requeues == 1
+            assert held[0].retries == 1
             assert leases(lab, layout) == 2
     await free(lab, layout, zk)
 
@@ -373,7 +373,7 @@ async def test_the_leases_parent_is_deleted_before_the_lease_is_created(
         with lab.server.fault(op="multi", session=zk.session.id, action="delay", seconds=2):
             nursery.start_soon(delete)
             async with Semaphore(zk, "/pool", 1, layout=layout) as lease:
-                assert lease.requeues == 0
+                assert lease.retries == 0
                 assert lab.server.dump().get("/pool") == (b"1" if layout == "kazoo" else b"")
     await free(lab, layout, zk, other)
 

@@ -169,7 +169,7 @@ async def test_creating_and_the_connection_is_lost(
     with lab.server.fault(op="create", path=PATH, when=when, action="disconnect"):
         async with SingleNodeLock(zk, PATH) as grant:
             assert owner(lab) == zk.session.id
-            assert grant.requeues == 0
+            assert grant.retries == 0
     sequence = [entry.op for entry in lab.server.history(kind="request", path="/exclusive/**")]
     assert sequence[:4] == (
         ["create", "create", "sync", "get_data"]
@@ -257,7 +257,7 @@ async def test_the_session_expires_while_creating(autojump_clock: MockClock, lab
         nursery.start_soon(expire)
         with lab.server.fault(op="create", when="after", action="delay", seconds=5):
             async with SingleNodeLock(zk, PATH) as grant:
-                assert grant.requeues == 1
+                assert grant.retries == 1
                 assert owner(lab) == zk.session.id != first
     await free(lab, zk)
 
@@ -272,7 +272,7 @@ async def test_the_session_expires_while_waiting(
     async def contend() -> None:
         try:
             async with SingleNodeLock(zk, PATH, on_session_loss=on_session_loss) as grant:
-                ended.append(grant.requeues)
+                ended.append(grant.retries)
         except SessionExpiredError:
             ended.append("expired")
 
@@ -330,7 +330,7 @@ async def test_a_znode_that_is_deleted_at_once(autojump_clock: MockClock, lab: L
             async with SingleNodeLock(other, PATH):
                 await trio.sleep(3)
                 assert got == []
-    assert got[0].requeues == 1
+    assert got[0].retries == 1
     await got[0].release()
     await free(lab, zk, other)
 

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from pyzk.client import ZooKeeper
 from pyzk.recipes.errors import AmbiguousResult, LockLost, LossReason
 from pyzk.recipes.queues.claim_queue import ClaimLayout, ClaimQueue
-from pyzk.recipes.queues.claims import Removal
+from pyzk.recipes.queues.consumer import Removal
 from pyzk.recipes.queues.items import QueueEmpty, QueueFull, decode_frame, encode_frame
 from pyzk.recipes.queues.queue import Queue
 

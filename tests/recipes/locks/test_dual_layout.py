@@ -153,7 +153,7 @@ async def test_what_is_passed_on_needs_both_halves(
     async def second() -> None:
         with pytest.raises(LockRevoked):
             async with lock as grant:
-                assert lock.statistics().handed_on == 1
+                assert lock.statistics().local_handoffs == 1
                 await revoke(other, grant.paths[half])
                 with trio.fail_after(1):
                     await trio.sleep_forever()

@@ -11,7 +11,7 @@ from ..base.bound import Bound
 from ..base.hold import Hold, Suspended
 
 
-class BridgeHold(Hold):
+class DualHold(Hold):
     """A hold on two znodes of one session.
 
     :param paths: the paths of both znodes.
@@ -68,4 +68,4 @@ class _Half(Hold):
 
 def parts(hold: Hold) -> list[Hold]:
     """Return the hold on each of the znodes."""
-    return [hold, hold.other] if isinstance(hold, BridgeHold) else [hold]
+    return [hold, hold.other] if isinstance(hold, DualHold) else [hold]

@@ -88,8 +88,8 @@ from ..base.bound import Bound
 from ..base.hold import Hold
 from ..base.running import steady
 from ..errors import LockLost, LossReason, RecipeError
+from .batch_reader import Supply
 from .items import Item, QueueLocation, UndecidedItem
-from .supply import Supply
 
 _CLEANUP_GRACE = 1.0
 """Seconds that the end of a block waits for the release of its claim. The release goes on in the background;
