@@ -25,6 +25,8 @@ from pyzk.bridge.agent import Interrupted as Interrupted
 from pyzk.client import (
     ACL as ACL,
     APIError as APIError,
+    AddWatch as AddWatch,
+    AddWatchMode as AddWatchMode,
     AuthFailedError as AuthFailedError,
     Backoff as Backoff,
     BadArgumentsError as BadArgumentsError,
@@ -39,16 +41,17 @@ from pyzk.client import (
     CreateOptions as CreateOptions,
     DataInconsistencyError as DataInconsistencyError,
     Delete as Delete,
-    Effect as Effect,
     EphemeralOnLocalSessionError as EphemeralOnLocalSessionError,
     Event as Event,
     EventType as EventType,
     Exists as Exists,
     Failure as Failure,
     GetACL as GetACL,
+    GetAllChildrenNumber as GetAllChildrenNumber,
     GetChildren as GetChildren,
     GetChildrenAndStat as GetChildrenAndStat,
     GetData as GetData,
+    GetEphemerals as GetEphemerals,
     Host as Host,
     Id as Id,
     InvalidACLError as InvalidACLError,
@@ -57,6 +60,7 @@ from pyzk.client import (
     Missed as Missed,
     MissedReason as MissedReason,
     Multi as Multi,
+    MultiRead as MultiRead,
     NewConfigNoQuorumError as NewConfigNoQuorumError,
     NoAuthError as NoAuthError,
     NoChildrenForEphemeralsError as NoChildrenForEphemeralsError,
@@ -69,12 +73,15 @@ from pyzk.client import (
     Observer as Observer,
     Operation as Operation,
     OperationTimeoutError as OperationTimeoutError,
+    Outcome as Outcome,
     Perms as Perms,
     Policy as Policy,
     QuotaExceededError as QuotaExceededError,
     READ_ACL as READ_ACL,
+    Reconfig as Reconfig,
     ReconfigDisabledError as ReconfigDisabledError,
     ReconfigInProgressError as ReconfigInProgressError,
+    RemoveWatches as RemoveWatches,
     RequestTimeoutError as RequestTimeoutError,
     RuntimeInconsistencyError as RuntimeInconsistencyError,
     SessionClosedRequireAuthError as SessionClosedRequireAuthError,
@@ -93,6 +100,8 @@ from pyzk.client import (
     UnknownCodeError as UnknownCodeError,
     UnknownSessionError as UnknownSessionError,
     WatchEvent as WatchEvent,
+    WatcherType as WatcherType,
+    WhoAmI as WhoAmI,
     ZooKeeperError as ZooKeeperError,
     make_digest_acl as make_digest_acl,
     maybe_applied as maybe_applied,
@@ -138,7 +147,7 @@ from pyzk.recipes import (
     RecipeError as RecipeError,
     SequenceExhausted as SequenceExhausted,
     Strategy as Strategy,
-    Tenancy as Tenancy,
+    TimeLeaseHolder as TimeLeaseHolder,
     UndecidedItem as UndecidedItem,
     Versioned as Versioned,
     WouldBlock as WouldBlock,
@@ -146,7 +155,7 @@ from pyzk.recipes import (
 )
 from pyzk.recipes.base.hold import Suspended as Suspended
 from pyzk.recipes.caches.cache import Selector as Selector
-from pyzk.recipes.counter import CounterCodec as CounterCodec, CounterOptions as CounterOptions
+from pyzk.recipes.counter import CounterOptions as CounterOptions
 from pyzk.recipes.election import ElectionLayout as ElectionLayout
 from pyzk.recipes.locks.grant import OnRevokeWord as OnRevokeWord
 from pyzk.recipes.locks.options import HoldingOptions as HoldingOptions
@@ -198,7 +207,7 @@ class ZooKeeper:
     @property
     def event_count(self) -> int:
         """The number of watch events that have come from servers."""
-    def update_hosts(self, servers: str) -> None:
+    def update_hosts(self, hosts: str) -> None:
         """Replace the list of servers. So that each server gets its share of the clients, this client may move to another one, by the probability rule of the Java client; the session goes on there. The client moves when all requests in flight are answered; nothing is lost with the connection."""
     def view(self, path: str) -> ZooKeeper:
         """Return a client whose paths lie below a znode of this one. Both have the same connection and the same session: a view costs nothing, needs no closing, and ends with the client."""
@@ -218,7 +227,7 @@ class ZooKeeper:
         """Replace the data and return the new Stat."""
     def delete(self, path: str, *, version: int = ..., recursive: bool = False) -> None:
         """Delete a znode."""
-    def set_acls(self, path: str, acl: Sequence[ACL], *, version: int = ...) -> Stat:
+    def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = ...) -> Stat:
         """Replace the ACL and return the new Stat."""
     def multi(self, operations: Iterable[Operation[Any]]) -> list[Any]:
         """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one transaction: all or nothing, under one zxid."""
@@ -249,7 +258,7 @@ class ZooKeeper:
         """Read as :meth:`get_children` does, and arm a watch that fires when a child is created or deleted, or the parent is deleted. If this raises, no watch is armed."""
     def get_children_stat_and_watch(self, path: str) -> tuple[list[str], Stat, Watch]:
         """Read and watch as :meth:`get_children_and_watch` does, and read the Stat of the parent."""
-    def get_acls(self, path: str) -> tuple[list[ACL], Stat]:
+    def get_acl(self, path: str) -> tuple[list[ACL], Stat]:
         """Read the ACL and the Stat."""
     def get_ephemerals(self, prefix: str = "/") -> list[str]:
         """Read the paths of this session's ephemeral znodes that begin with a string. Server 3.6 or later."""
@@ -383,8 +392,8 @@ class Acquirable(Generic[G]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> bool | None: ...
-    def try_acquire(self) -> AbstractContextManager[G]:
-        """Acquire without waiting: ``with lock.try_acquire() as grant``."""
+    def nowait(self) -> AbstractContextManager[G]:
+        """Acquire without waiting: ``with lock.nowait() as grant``."""
 
 class Running:
     """The base of a recipe that runs for as long as its block lasts. There is one block at a time; in it, any number of threads may use the object."""
@@ -486,7 +495,7 @@ class Lock(Acquirable[Grant]):
         """Acquire the lock without a block: run what relies on it in ``with grant.scope()``, and call ``grant.release()`` at the end."""
     def contenders(self) -> list[Contender]:
         """List the holder and those that wait, in order. The first one holds the lock (of several readers, the first of them)."""
-    def locked(self) -> bool:
+    def is_locked(self) -> bool:
         """Return whether any contender, ours or another library's, holds the lock."""
     def statistics(self) -> LockStatistics:
         """Return a copy of the figures of this object."""
@@ -526,12 +535,12 @@ class Semaphore(Acquirable[Grant]):
 
     zk: ZooKeeper
     path: str
-    max_leases: int
+    limit: int
     def __init__(
         self,
         zk: ZooKeeper,
         path: str,
-        max_leases: int,
+        limit: int,
         *,
         layout: SemaphoreLayout = "curator",
         limit_source: SharedValue[int] | None = None,
@@ -577,7 +586,7 @@ class TimeLease:
         """Obtain or renew the lease. Returns False if another holder has it, or if a later version of the layout has written it. Waits only while others read or write it."""
     def release(self) -> None:
         """Give the lease back before its end, if we have it. It raises the errors of :meth:`obtain`."""
-    def tenancy(self) -> Tenancy | None:
+    def last_holder(self) -> TimeLeaseHolder | None:
         """Return the last holder, even if the lease is over. Returns None if there is none, or if a later version of the layout has written it."""
 
 class MultiTimeLease:
@@ -614,7 +623,7 @@ class LeaderElection:
         zk: ZooKeeper,
         path: str,
         *,
-        id: bytes = b"",
+        id: str = "",
         layout: ElectionLayout = "curator-latch",
         **options: Unpack[ElectionOptions],
     ) -> None: ...
@@ -622,7 +631,7 @@ class LeaderElection:
         """Wait to be elected; the block leads, and leaving it resigns. Any number of threads may be candidates at a time. It raises the errors of :meth:`.Lock.acquire`."""
     def run(self, lead: Callable[[Term], object]) -> NoReturn:
         """Be a candidate again and again, for ever, and call ``lead(term)`` after each election. Returning from it resigns; being deposed cancels it. Then we are a candidate again, at the end of the queue. It raises the errors of :meth:`lead` and ``lead(term)``, but none when we were deposed."""
-    def participants(self) -> list[Contender]:
+    def contenders(self) -> list[Contender]:
         """List the candidates in order. The first one leads, or soon will."""
     def leader(self) -> Contender | None:
         """Return the first candidate. Costs the same whatever the number of candidates."""
@@ -640,7 +649,7 @@ class LeaderLatch(Running):
         zk: ZooKeeper,
         path: str,
         *,
-        id: bytes = b"",
+        id: str = "",
         layout: ElectionLayout = "curator-latch",
         **options: Unpack[ElectionOptions],
     ) -> None: ...
@@ -697,12 +706,12 @@ class DoubleBarrier:
 
     zk: ZooKeeper
     path: str
-    n: int
+    parties: int
     def __init__(
         self,
         zk: ZooKeeper,
         path: str,
-        n: int,
+        parties: int,
         *,
         data: bytes = b"",
         parents: Parents = "container",
@@ -720,22 +729,16 @@ class Counter(Generic[N]):
     path: str
     @overload
     def __init__(
-        self: Counter[int],
-        zk: ZooKeeper,
-        path: str,
-        *,
-        codec: CounterCodec = ...,
-        default: int = ...,
-        **options: Unpack[CounterOptions],
+        self: Counter[int], zk: ZooKeeper, path: str, *, default: int = ..., **options: Unpack[CounterOptions]
     ) -> None: ...
     @overload
     def __init__(
-        self: Counter[float],
+        self,
         zk: ZooKeeper,
         path: str,
         *,
-        codec: Literal["ascii"],
-        default: float,
+        codec: Codec[N],
+        default: N = ...,
         **options: Unpack[CounterOptions],
     ) -> None: ...
     def get(self) -> N:
@@ -760,7 +763,7 @@ class SharedValue(Generic[T]):
     ) -> None: ...
     @overload
     def __init__(
-        self, zk: ZooKeeper, path: str, codec: Codec[T], **options: Unpack[ValueOptions]
+        self, zk: ZooKeeper, path: str, *, codec: Codec[T], **options: Unpack[ValueOptions]
     ) -> None: ...
     def get(self) -> Versioned[T] | None:
         """Read the value; None if there is no znode."""
@@ -877,8 +880,8 @@ class Party(Running):
         zk: ZooKeeper,
         path: str,
         id: str = "",
-        data: bytes | None = None,
         *,
+        data: bytes | None = None,
         layout: PartyLayout = "kazoo",
         conflict: Conflict = "wait",
         parents: Parents = "container",
@@ -911,9 +914,9 @@ class PersistentNode(KeptNode):
         self,
         zk: ZooKeeper,
         path: str,
+        *,
         data: bytes = b"",
         mode: CreateMode = ...,
-        *,
         conflict: Conflict = "wait",
         parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
@@ -926,8 +929,8 @@ class TtlNode(KeptNode):
         self,
         zk: ZooKeeper,
         path: str,
-        data: bytes = b"",
         *,
+        data: bytes = b"",
         ttl: float,
         parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
@@ -944,7 +947,7 @@ class Cache(Running):
         path: str,
         depth: int | None,
         *,
-        data: bool = True,
+        with_data: bool = True,
         selector: Selector | None = None,
     ) -> None: ...
     @property
@@ -965,18 +968,18 @@ class Cache(Running):
 
 class NodeCache(Cache):
     """A copy of a single znode: a :class:`Cache` of depth 0."""
-    def __init__(self, zk: ZooKeeper, path: str, *, data: bool = True) -> None: ...
+    def __init__(self, zk: ZooKeeper, path: str, *, with_data: bool = True) -> None: ...
 
 class ChildrenCache(Cache):
     """A copy of a znode and its children: a :class:`Cache` of depth 1."""
     def __init__(
-        self, zk: ZooKeeper, path: str, *, data: bool = True, selector: Selector | None = None
+        self, zk: ZooKeeper, path: str, *, with_data: bool = True, selector: Selector | None = None
     ) -> None: ...
 
 class TreeCache(Cache):
     """A copy of a znode and everything below: a :class:`Cache` of any depth."""
     def __init__(
-        self, zk: ZooKeeper, path: str, *, data: bool = True, selector: Selector | None = None
+        self, zk: ZooKeeper, path: str, *, with_data: bool = True, selector: Selector | None = None
     ) -> None: ...
 
 class CacheEvents:
@@ -992,7 +995,7 @@ class Latest(Generic[T]):
         """Wait for the next value. After an error the iterator can be used again."""
 
 def connect(
-    servers: str,
+    hosts: str,
     *,
     session_timeout: float = 10.0,
     connect_timeout: float = 15.0,
@@ -1011,9 +1014,6 @@ def connect(
     rng: random.Random | None = None,
 ) -> AbstractContextManager[ZooKeeper]:
     """Open a client with a session, for as long as a block lasts."""
-
-def repeat(zk: ZooKeeper, call: Callable[[], T], generation: int | None = None) -> T:
-    """Make a call, again and again until it is answered. Only for calls that may be carried out twice. What a read-only server refuses waits for a full one."""
 
 def retry(zk: ZooKeeper, call: Callable[[ZooKeeper], T], *, policy: Policy | None = None) -> T:
     """Make a call of one or several steps, and make it again from its beginning as the policy says"""
@@ -1054,6 +1054,8 @@ __all__ = [
     "ASCII_FLOAT",
     "ASCII_INT",
     "Acquirable",
+    "AddWatch",
+    "AddWatchMode",
     "AmbiguousResult",
     "AuthFailedError",
     "Backoff",
@@ -1088,7 +1090,6 @@ __all__ = [
     "DelayQueue",
     "Delete",
     "DoubleBarrier",
-    "Effect",
     "EphemeralOnLocalSessionError",
     "Event",
     "EventType",
@@ -1096,9 +1097,11 @@ __all__ = [
     "Failure",
     "ForeignLayout",
     "GetACL",
+    "GetAllChildrenNumber",
     "GetChildren",
     "GetChildrenAndStat",
     "GetData",
+    "GetEphemerals",
     "Grant",
     "Grants",
     "Host",
@@ -1131,6 +1134,7 @@ __all__ = [
     "MissedReason",
     "Multi",
     "MultiLock",
+    "MultiRead",
     "MultiTimeLease",
     "NewConfigNoQuorumError",
     "NoAuthError",
@@ -1145,6 +1149,7 @@ __all__ = [
     "Observer",
     "Operation",
     "OperationTimeoutError",
+    "Outcome",
     "PARENT",
     "PREDECESSOR",
     "Parents",
@@ -1164,8 +1169,10 @@ __all__ = [
     "RWLock",
     "Rebalance",
     "RecipeError",
+    "Reconfig",
     "ReconfigDisabledError",
     "ReconfigInProgressError",
+    "RemoveWatches",
     "Request",
     "RequestTimeoutError",
     "Running",
@@ -1187,10 +1194,10 @@ __all__ = [
     "Strategy",
     "Sync",
     "SystemZooKeeperError",
-    "Tenancy",
     "Term",
     "ThrottledOpError",
     "TimeLease",
+    "TimeLeaseHolder",
     "Transaction",
     "TreeCache",
     "TtlNode",
@@ -1204,6 +1211,8 @@ __all__ = [
     "Watch",
     "WatchEvent",
     "WatchStream",
+    "WatcherType",
+    "WhoAmI",
     "WouldBlock",
     "WriteGrant",
     "WriteLock",
@@ -1215,7 +1224,6 @@ __all__ = [
     "maybe_applied",
     "paths",
     "polling",
-    "repeat",
     "retry",
     "revoke",
     "timeout",

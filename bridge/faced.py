@@ -97,7 +97,6 @@ FACED: dict[type, set[str]] = {
 """The classes that have faces, and the members of each that are for recipes only."""
 
 FUNCTIONS: tuple[Any, ...] = (
-    client.repeat,
     client.retry,
     recipes.contenders,
     recipes.revoke,
@@ -128,7 +127,7 @@ UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics"
 """Members that are read in the loop as long as it runs: they tell of calls over a connection on loan, too
 (:mod:`.borrowing`), and count what the loop may change meanwhile."""
 
-CALLS_BACK = {"LeaderElection.run", "repeat", "retry"}
+CALLS_BACK = {"LeaderElection.run", "retry"}
 """Functions that call a function of their caller, and wait for it."""
 
 WAIT_FOR_REQUESTS = {"Pending", "ZooKeeper"}
@@ -140,8 +139,8 @@ WAIT_FOR_MORE = {"ZooKeeper.update_hosts"}
 BORROW = {
     f"ZooKeeper.{name}"
     for name in (
-        *("create", "create_with_stat", "ensure_path", "multi", "set", "set_acls"),
-        *("exists", "get", "get_acls", "get_children", "get_children_and_stat", "get_all_children_number"),
+        *("create", "create_with_stat", "ensure_path", "multi", "set", "set_acl"),
+        *("exists", "get", "get_acl", "get_children", "get_children_and_stat", "get_all_children_number"),
         *("get_config", "get_ephemerals", "multi_read", "sync", "who_am_i"),
     )
 }

@@ -91,7 +91,7 @@ class Putter:
     async def _is_widened(self, path: str, acl: tuple[ACL, ...]) -> bool:
         """Whether a znode that exists has this ACL and more, as a copy that ended halfway leaves it."""
         try:
-            found, _ = await self.zk.get_acls(path)
+            found, _ = await self.zk.get_acl(path)
         except NoAuthError:
             return False
         return self.overwrite or (len(found) > len(acl) and set(acl) <= set(found))
@@ -116,7 +116,7 @@ class Putter:
         if self.overwrite:
             await self.zk.set(path, node.data)
             if node.acl is not None:
-                await self.zk.set_acls(path, node.acl)
+                await self.zk.set_acl(path, node.acl)
         elif (await self.zk.get(path))[0] != node.data:
             raise Failure(Status.NO, f"{path} exists and holds other data; pass --overwrite to replace it")
 

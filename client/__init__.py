@@ -8,7 +8,7 @@ async with connect("10.0.0.1:2181,10.0.0.2:2181/app", session_timeout=10) as zk:
 """
 
 from ..protocol import paths
-from ..protocol.constants import CreateMode, EventType, Perms
+from ..protocol.constants import AddWatchMode, CreateMode, EventType, Perms, WatcherType
 from ..protocol.errors import (
     APIError,
     AuthFailedError,
@@ -47,31 +47,35 @@ from ..protocol.errors import (
 )
 from ..protocol.records import ACL, OPEN_ACL, READ_ACL, ClientInfo, Id, Stat
 from .auth import CREATOR_ALL_ACL, make_digest_acl
-from .batch import Multi, Transaction
-from .cleanup import Job
+from .batch import Multi, MultiRead, Transaction
 from .connect import connect
 from .hosts import Host
 from .machine import SessionState
 from .observer import Observer, StateChange
 from .operations import (
+    AddWatch,
     Check,
     Create,
     CreateOptions,
     Delete,
     Exists,
     GetACL,
+    GetAllChildrenNumber,
     GetChildren,
     GetChildrenAndStat,
     GetData,
+    GetEphemerals,
     Operation,
+    Reconfig,
+    RemoveWatches,
     SetACL,
     SetData,
     Sync,
+    WhoAmI,
 )
 from .pending import Pending
 from .registry import Event, Missed, MissedReason, WatchEvent
-from .repeating import UNANSWERED, Backoff, Effect, Failure, Policy, maybe_applied, repeat, retry
-from .runner import Connector
+from .repeating import UNANSWERED, Backoff, Failure, Outcome, Policy, maybe_applied, retry
 from .session import Session, StateChanges
 from .watch import Watch, WatchStream
 from .zookeeper import ZooKeeper
@@ -83,6 +87,8 @@ __all__ = [
     "READ_ACL",
     "UNANSWERED",
     "APIError",
+    "AddWatch",
+    "AddWatchMode",
     "AuthFailedError",
     "Backoff",
     "BadArgumentsError",
@@ -91,31 +97,31 @@ __all__ = [
     "ClientInfo",
     "ClosingError",
     "ConnectionLossError",
-    "Connector",
     "Create",
     "CreateMode",
     "CreateOptions",
     "DataInconsistencyError",
     "Delete",
-    "Effect",
     "EphemeralOnLocalSessionError",
     "Event",
     "EventType",
     "Exists",
     "Failure",
     "GetACL",
+    "GetAllChildrenNumber",
     "GetChildren",
     "GetChildrenAndStat",
     "GetData",
+    "GetEphemerals",
     "Host",
     "Id",
     "InvalidACLError",
     "InvalidCallbackError",
-    "Job",
     "MarshallingError",
     "Missed",
     "MissedReason",
     "Multi",
+    "MultiRead",
     "NewConfigNoQuorumError",
     "NoAuthError",
     "NoChildrenForEphemeralsError",
@@ -127,12 +133,15 @@ __all__ = [
     "Observer",
     "Operation",
     "OperationTimeoutError",
+    "Outcome",
     "Pending",
     "Perms",
     "Policy",
     "QuotaExceededError",
+    "Reconfig",
     "ReconfigDisabledError",
     "ReconfigInProgressError",
+    "RemoveWatches",
     "RequestTimeoutError",
     "RuntimeInconsistencyError",
     "Session",
@@ -155,12 +164,13 @@ __all__ = [
     "Watch",
     "WatchEvent",
     "WatchStream",
+    "WatcherType",
+    "WhoAmI",
     "ZooKeeper",
     "ZooKeeperError",
     "connect",
     "make_digest_acl",
     "maybe_applied",
     "paths",
-    "repeat",
     "retry",
 ]

@@ -116,7 +116,7 @@ RULES: dict[str, tuple[Test, str]] = {
     "prefix": _OPTIONAL_TEXT,
     "paths": (bool, "one path or more"),
     # of connect
-    "servers": (_is_text, "a str"),
+    "hosts": (_is_text, "a str"),
     "session_timeout": (_is_some_seconds, "a number of seconds above 0"),
     "connect_timeout": (_is_seconds, "a number of seconds, 0 or more"),
     "close_grace": (_is_seconds, "a number of seconds, 0 or more"),
@@ -137,7 +137,7 @@ _ADVICE = {
     "data": "encode text with .encode()",
     "version": "-1 stands for any version",
     "operations": 'as in [Check("/a", version=3), SetData("/b", b"...")]',
-    "servers": 'as in "host1:2181,host2:2181/chroot"; join a list with ","',
+    "hosts": 'as in "host1:2181,host2:2181/chroot"; join a list with ","',
     "session_timeout": "as in 10 or 2.5, without quotes",
     "connect_timeout": "as in 10 or 2.5, without quotes",
     "auth": 'as in [("digest", "user:password")]',

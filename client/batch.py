@@ -51,13 +51,13 @@ class _Batch(Operation[list[Any]]):
     members: ClassVar[Collection[int]]
     allowed: ClassVar[str]
 
-    def encode(self, prefix: str) -> bytes:
+    def _encode(self, prefix: str) -> bytes:
         ops = []
         try:
             for operation in self.operations:
                 if operation.opcode not in self.members:
                     raise TypeError
-                request = operation.request(prefix)
+                request = operation._request(prefix)
                 assert request is not None
                 ops.append(MultiOp(operation.opcode, request))
             return encode_multi(ops)
@@ -73,7 +73,7 @@ class _Batch(Operation[list[Any]]):
         for index, operation in enumerate(self.operations):
             try:
                 if isinstance(operation, Operation):
-                    operation.encode(prefix)
+                    operation._encode(prefix)
                 if not isinstance(operation, Operation) or operation.opcode not in self.members:
                     raise BadArgumentsError(
                         None, f"{operation!r:.100} cannot be part of it; {self.allowed} can"
@@ -83,7 +83,7 @@ class _Batch(Operation[list[Any]]):
                 error.index = index
                 raise
 
-    def decode(self, reply: bytes, prefix: str) -> list[Any]:
+    def _decode(self, reply: bytes, prefix: str) -> list[Any]:
         results = decode_results(reply, REPLY_HEADER_SIZE, len(self.operations))
         if len(results) != len(self.operations):
             raise JuteError(f"{len(results)} results for a batch of {len(self.operations)}")
@@ -92,7 +92,7 @@ class _Batch(Operation[list[Any]]):
     def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
         raise NotImplementedError
 
-    def _result(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
+    def _answer(self, operation: Operation[Any], result: MultiResult, prefix: str) -> Any:
         """Return the result of an operation that succeeded."""
         response: Any = result.response
         kind = type(response)
@@ -100,7 +100,7 @@ class _Batch(Operation[list[Any]]):
             return created_path(response, prefix)
         if kind is not (operation.opcode.response or _NOTHING):
             raise JuteError(f"a result of type {result.type} for {type(operation).__name__}")
-        return operation.result(response, prefix)
+        return operation._result(response, prefix)
 
 
 @attrs.frozen(repr=False)
@@ -119,12 +119,12 @@ class Multi(_Batch):
     def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
         for index, result in enumerate(results):
             if result.err:  # the first code that is not 0 is the cause (wire.md section 10)
-                error = self.operations[index].refusal(result.err)
+                error = self.operations[index]._refusal(result.err)
                 error.message = f"operations[{index}], {self.operations[index]!r}: {error.words}"
                 error.index = index
                 raise error
         return [
-            self._result(operation, result, prefix)
+            self._answer(operation, result, prefix)
             for operation, result in zip(self.operations, results, strict=True)
         ]
 
@@ -140,7 +140,7 @@ class MultiRead(_Batch):
 
     def _combine(self, results: list[MultiResult], prefix: str) -> list[Any]:
         return [
-            operation.refusal(result.err) if result.err else self._result(operation, result, prefix)
+            operation._refusal(result.err) if result.err else self._answer(operation, result, prefix)
             for operation, result in zip(self.operations, results, strict=True)
         ]
 

@@ -37,7 +37,7 @@ from .zookeeper import ZooKeeper
 
 @asynccontextmanager
 async def connect(
-    servers: str,
+    hosts: str,
     *,
     session_timeout: float = 10.0,
     connect_timeout: float = 15.0,
@@ -69,7 +69,7 @@ async def connect(
     block goes on: all pending calls raise SessionExpiredError, ``session.generation`` goes up by 1, and
     later calls use a new session.
 
-    :param servers: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
+    :param hosts: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
         each round of attempts, and each address of a name counts as a server of its own.
     :param session_timeout: seconds without contact after which the server may end the session. The server
         has the last word: see ``session.negotiated_timeout``.
@@ -82,7 +82,7 @@ async def connect(
     :param resume: id and password of a session to take over. Give the ``session_timeout`` with which it was
         created: a new leader of the servers uses that one (docs/lease.md).
     :param ssl_context: speak TLS. The host name is checked as the context demands.
-    :param connector: opens the stream to a host name and a port, both as they are in ``servers``: for tests
+    :param connector: opens the stream to a host name and a port, both as they are in ``hosts``: for tests
         and tunnels. The client looks up no names then.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
@@ -107,7 +107,7 @@ async def connect(
     identities = list(auth) if isinstance(auth, Iterable) else auth
     wrong = complaint(
         {
-            "servers": servers,
+            "hosts": hosts,
             "session_timeout": session_timeout,
             "connect_timeout": connect_timeout,
             "close_grace": close_grace,
@@ -127,7 +127,7 @@ async def connect(
     )
     if wrong is not None:
         raise ValueError(wrong)
-    parsed = ConnectString.parse(servers)
+    parsed = ConnectString.parse(hosts)
     session_id, password = resume or (0, NO_PASSWORD)
     data = SessionData(
         WatchRegistry(),
@@ -166,7 +166,7 @@ async def connect(
                 await session.wait_served()
             if patience.cancelled_caught:
                 raise ConnectionLossError(
-                    message=f"no session with {servers} within {connect_timeout} s ({machine.reason})"
+                    message=f"no session with {hosts} within {connect_timeout} s ({machine.reason})"
                 )
             with trio.CancelScope() as body:
                 runner.on_end = body.cancel

@@ -100,18 +100,18 @@ class Operation(Generic[T]):
     opcode: OpCode
     path: str
 
-    def request(self, prefix: str) -> Record | None:
+    def _request(self, prefix: str) -> Record | None:
         """Make the record behind the request header; None if the header stands alone.
 
         :raises BadArgumentsError: the path is malformed.
         """
         raise NotImplementedError
 
-    def result(self, response: Any, prefix: str) -> T:
+    def _result(self, response: Any, prefix: str) -> T:
         """Make the result from the response record."""
         return _reader(response.__class__)(response)  # type: ignore[no-any-return]
 
-    def refusal(self, code: int) -> ZooKeeperError:
+    def _refusal(self, code: int) -> ZooKeeperError:
         """Make the error for a code of the server."""
         error = error_for(code, self.path)
         if code in self.advice:
@@ -136,13 +136,13 @@ class Operation(Generic[T]):
                 shown.append(f"{field.name}={value!r:.100}")
         return shown
 
-    def encode(self, prefix: str) -> bytes:
+    def _encode(self, prefix: str) -> bytes:
         """Encode the bytes behind the request header.
 
         :raises BadArgumentsError: an argument cannot be encoded; the error names it.
         """
         try:
-            record = self.request(prefix)
+            record = self._request(prefix)
             return record.encode() if record is not None else b""
         except NOT_ENCODABLE as error:
             arguments = {name: getattr(self, name) for name in RULES if hasattr(self, name)}
@@ -150,13 +150,13 @@ class Operation(Generic[T]):
             path = arguments.get("path")
             raise BadArgumentsError(path if isinstance(path, str) else None, words) from error
 
-    def decode(self, reply: bytes, prefix: str) -> T:
+    def _decode(self, reply: bytes, prefix: str) -> T:
         """Make the result from a whole reply frame.
 
         :raises JuteError: the reply is malformed.
         """
         response = self.opcode.response
-        return self.result(response.decode(reply, REPLY_HEADER_SIZE) if response else None, prefix)
+        return self._result(response.decode(reply, REPLY_HEADER_SIZE) if response else None, prefix)
 
 
 class _Command(Operation[None]):
@@ -164,10 +164,10 @@ class _Command(Operation[None]):
 
     __slots__ = ()
 
-    def result(self, response: object, prefix: str) -> None:
+    def _result(self, response: object, prefix: str) -> None:
         return None
 
-    def decode(self, reply: bytes, prefix: str) -> None:
+    def _decode(self, reply: bytes, prefix: str) -> None:
         return None
 
 
@@ -186,7 +186,7 @@ class _Versioned(_Command):
     version: int = -1
     advice = MappingProxyType(_VERSION_ADVICE)
 
-    def request(self, prefix: str) -> Record:
+    def _request(self, prefix: str) -> Record:
         record: Any = self.opcode.request
         return record(server_path(prefix, self.path), self.version)  # type: ignore[no-any-return]
 
@@ -218,7 +218,7 @@ class SetData(Operation[Stat]):
     advice = MappingProxyType(_VERSION_ADVICE)
     opcode = OpCode.SET_DATA
 
-    def request(self, prefix: str) -> Record:
+    def _request(self, prefix: str) -> Record:
         return r.SetDataRequest(server_path(prefix, self.path), as_bytes(self.data), self.version)
 
 
@@ -234,7 +234,7 @@ class SetACL(Operation[Stat]):
     )
     opcode = OpCode.SET_ACL
 
-    def request(self, prefix: str) -> Record:
+    def _request(self, prefix: str) -> Record:
         return r.SetACLRequest(server_path(prefix, self.path), self.acl, self.version)
 
 
@@ -249,7 +249,7 @@ class Reconfig(Operation[tuple[bytes | None, Stat]]):
     path: str = CONFIG_PATH
     opcode = OpCode.RECONFIG
 
-    def request(self, prefix: str) -> Record:
+    def _request(self, prefix: str) -> Record:
         return r.ReconfigRequest(self.joining, self.leaving, self.new_members, self.from_config)
 
 
@@ -263,7 +263,7 @@ class _Read(Operation[T]):
     path: str
     idempotent = True
 
-    def request(self, prefix: str) -> Record:
+    def _request(self, prefix: str) -> Record:
         record: Any = self.opcode.request
         return record(server_path(prefix, self.path))  # type: ignore[no-any-return]
 
@@ -276,7 +276,7 @@ class _WatchableRead(Operation[T]):
     watch: bool = False
     idempotent = True
 
-    def request(self, prefix: str) -> Record:
+    def _request(self, prefix: str) -> Record:
         record: Any = self.opcode.request
         return record(server_path(prefix, self.path), self.watch)  # type: ignore[no-any-return]
 
@@ -301,7 +301,7 @@ class GetChildren(_WatchableRead[list[str]]):
     __slots__ = ()
     opcode = OpCode.GET_CHILDREN
 
-    def result(self, response: Any, prefix: str) -> list[str]:
+    def _result(self, response: Any, prefix: str) -> list[str]:
         return list(response.children or ())
 
 
@@ -311,7 +311,7 @@ class GetChildrenAndStat(_WatchableRead[tuple[list[str], Stat]]):
     __slots__ = ()
     opcode = OpCode.GET_CHILDREN2
 
-    def result(self, response: Any, prefix: str) -> tuple[list[str], Stat]:
+    def _result(self, response: Any, prefix: str) -> tuple[list[str], Stat]:
         return list(response.children or ()), response.stat
 
 
@@ -321,7 +321,7 @@ class GetACL(_Read[tuple[list[ACL], Stat]]):
     __slots__ = ()
     opcode = OpCode.GET_ACL
 
-    def result(self, response: Any, prefix: str) -> tuple[list[ACL], Stat]:
+    def _result(self, response: Any, prefix: str) -> tuple[list[ACL], Stat]:
         return list(response.acl or ()), response.stat
 
 
@@ -339,7 +339,7 @@ class GetEphemerals(_Read[list[str]]):
     __slots__ = ()
     opcode = OpCode.GET_EPHEMERALS
 
-    def result(self, response: Any, prefix: str) -> list[str]:
+    def _result(self, response: Any, prefix: str) -> list[str]:
         found = response.ephemerals or ()
         return [client_path(prefix, path) for path in found if path.startswith(f"{prefix}/")]
 
@@ -350,7 +350,7 @@ class Sync(_Read[None]):
     __slots__ = ()
     opcode = OpCode.SYNC
 
-    def decode(self, reply: bytes, prefix: str) -> None:
+    def _decode(self, reply: bytes, prefix: str) -> None:
         return None
 
 
@@ -362,10 +362,10 @@ class WhoAmI(Operation[list[ClientInfo]]):
     idempotent = True
     opcode = OpCode.WHO_AM_I
 
-    def request(self, prefix: str) -> None:
+    def _request(self, prefix: str) -> None:
         return None
 
-    def result(self, response: Any, prefix: str) -> list[ClientInfo]:
+    def _result(self, response: Any, prefix: str) -> list[ClientInfo]:
         return list(response.clientInfo or ())
 
 
@@ -381,7 +381,7 @@ class AddWatch(_Command):
     idempotent = True
     opcode = OpCode.ADD_WATCH
 
-    def request(self, prefix: str) -> Record:
+    def _request(self, prefix: str) -> Record:
         return r.AddWatchRequest(server_path(prefix, self.path), self.mode)
 
 
@@ -393,7 +393,7 @@ class RemoveWatches(_Command):
     type: WatcherType
     opcode = OpCode.REMOVE_WATCHES
 
-    def request(self, prefix: str) -> Record:
+    def _request(self, prefix: str) -> Record:
         return r.RemoveWatchesRequest(server_path(prefix, self.path), self.type)
 
 
@@ -469,8 +469,8 @@ class Create(Operation[tuple[str, Stat]]):
         milliseconds = 0 if ttl is None else round(ttl * 1000)
         self.__attrs_init__(path, data, OPEN_ACL if acl is None else acl, *_MODES[options], milliseconds)
 
-    def refusal(self, code: int) -> ZooKeeperError:
-        error = super().refusal(code)
+    def _refusal(self, code: int) -> ZooKeeperError:
+        error = super()._refusal(code)
         if isinstance(error, UnimplementedError) and self.mode.is_ttl:
             error.message = "the server allows no TTL; set extendedTypesEnabled=true in its configuration"
         return error
@@ -480,7 +480,7 @@ class Create(Operation[tuple[str, Stat]]):
         ttl = [f"ttl={self.milliseconds / 1000:g}"] if self.mode.is_ttl else []
         return [*super()._shown()[:2], *mode, *ttl]
 
-    def request(self, prefix: str) -> Record:
+    def _request(self, prefix: str) -> Record:
         if self.mode.is_sequential:  # "/queue/" is a path: the name is the number (semantics.md section 6)
             server_path("", self.path + "0")
             path = prefix + self.path
@@ -490,7 +490,7 @@ class Create(Operation[tuple[str, Stat]]):
             return r.CreateTTLRequest(path, as_bytes(self.data), self.acl, self.mode, self.milliseconds)
         return r.CreateRequest(path, as_bytes(self.data), self.acl, self.mode)
 
-    def result(self, response: r.Create2Response, prefix: str) -> tuple[str, Stat]:
+    def _result(self, response: r.Create2Response, prefix: str) -> tuple[str, Stat]:
         return created_path(response, prefix), response.stat
 
 

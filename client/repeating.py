@@ -11,7 +11,7 @@ any other error of the protocol                          not applied, and it wou
 ======================================================== ==================================================
 
 A call of several steps is more than its last request: what its earlier steps have written is applied. So
-:func:`retry` looks at all writes of the call, and tells the policy their :class:`Effect`.
+:func:`retry` looks at all writes of the call, and passes their :class:`Outcome` to the policy.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def maybe_applied(error: BaseException) -> bool:
     return isinstance(error, UNANSWERED)
 
 
-class Effect(enum.IntEnum):
+class Outcome(enum.IntEnum):
     """What the writes of a call have done, although the call has failed."""
 
     NONE = 0
@@ -78,13 +78,13 @@ class Failure:
     :ivar error: what the call has raised.
     :ivar attempt: 1 for the first attempt.
     :ivar seconds: since the first attempt began.
-    :ivar effect: what the writes of this attempt have done.
+    :ivar outcome: what the writes of this attempt have done.
     """
 
     error: Exception
     attempt: int
     seconds: float
-    effect: Effect
+    outcome: Outcome
 
 
 Policy = Callable[[Failure], float | None]
@@ -97,33 +97,33 @@ class Backoff:
     after pauses of random length, as long as nothing was written.
 
     :param tries: the most attempts.
-    :param within: seconds, from the first attempt on, in which the last one has to begin.
+    :param max_elapsed: seconds, from the first attempt on, in which the last one has to begin.
     :param idempotent: whether the call may be made again even if some of it was applied, or may have been:
         because it looks before it writes, or because it makes no difference.
-    :param also: further errors after which the call is made again, such as :class:`BadVersionError` for a
+    :param retry_on: further errors after which the call is made again, such as :class:`BadVersionError` for a
         call that reads, and then writes what it has read.
-    :param first_pause: seconds; the longest possible first pause. It doubles with each attempt.
-    :param longest_pause: seconds.
+    :param initial_delay: seconds; the longest possible first pause. It doubles with each attempt.
+    :param max_delay: seconds.
     :param rng: makes the pauses.
     """
 
     tries: float = math.inf
-    within: float = math.inf
+    max_elapsed: float = math.inf
     idempotent: bool = False
-    also: tuple[type[Exception], ...] = ()
-    first_pause: float = _FIRST_PAUSE
-    longest_pause: float = _LONGEST_PAUSE
+    retry_on: tuple[type[Exception], ...] = ()
+    initial_delay: float = _FIRST_PAUSE
+    max_delay: float = _LONGEST_PAUSE
     rng: random.Random = attrs.field(factory=random.Random, repr=False)
 
     def __call__(self, failure: Failure) -> float | None:
         """Decide: see :data:`Policy`."""
-        if not isinstance(failure.error, (*UNANSWERED, *_REFUSED_FOR_NOW, *self.also)):
+        if not isinstance(failure.error, (*UNANSWERED, *_REFUSED_FOR_NOW, *self.retry_on)):
             return None
-        if failure.effect is not Effect.NONE and not self.idempotent:
+        if failure.outcome is not Outcome.NONE and not self.idempotent:
             return None
-        longest = math.ldexp(self.first_pause, min(failure.attempt - 1, _MOST_DOUBLINGS))
-        pause = self.rng.uniform(0, min(longest, self.longest_pause))
-        if failure.attempt >= self.tries or failure.seconds + pause > self.within:
+        longest = math.ldexp(self.initial_delay, min(failure.attempt - 1, _MOST_DOUBLINGS))
+        pause = self.rng.uniform(0, min(longest, self.max_delay))
+        if failure.attempt >= self.tries or failure.seconds + pause > self.max_elapsed:
             return None
         return pause
 
@@ -135,12 +135,12 @@ class _Tracker:
     """Looks at the writes of one attempt."""
 
     def __init__(self) -> None:
-        self._effect = Effect.NONE
+        self._outcome = Outcome.NONE
         self._unsettled = 0
 
     @property
-    def effect(self) -> Effect:
-        return max(self._effect, Effect.MAYBE) if self._unsettled else self._effect
+    def outcome(self) -> Outcome:
+        return max(self._outcome, Outcome.MAYBE) if self._unsettled else self._outcome
 
     def submitted(self, pending: Pending[Any]) -> None:
         if not pending.retry:  # reads change nothing
@@ -150,9 +150,9 @@ class _Tracker:
     def _settled(self, pending: Pending[Any]) -> None:
         self._unsettled -= 1
         if pending.error is None:
-            self._effect = Effect.SOME
+            self._outcome = Outcome.SOME
         elif maybe_applied(pending.error):
-            self._effect = max(self._effect, Effect.MAYBE)
+            self._outcome = max(self._outcome, Outcome.MAYBE)
 
 
 async def retry(
@@ -164,12 +164,12 @@ async def retry(
             data, stat = await zk.get("/counter")
             await zk.set("/counter", str(int(data) + 1).encode(), version=stat.version)
 
-        await retry(zk, increase, policy=Backoff(tries=5, within=30, also=(BadVersionError,)))
+        await retry(zk, increase, policy=Backoff(tries=5, max_elapsed=30, retry_on=(BadVersionError,)))
 
     :param call: gets the client to use: that one keeps account of the writes of the attempt.
     :param policy: :class:`Backoff` with its defaults if None: in the example, a lost reply to ``set`` is
         raised, because the counter may have been increased.
-    :raises Exception: what the last attempt has raised, with a note of the attempts and the effect.
+    :raises Exception: what the last attempt has raised, with a note of the attempts and the outcome.
     """
     decide, began, attempt = policy or Backoff(), trio.current_time(), 0
     while True:
@@ -180,9 +180,9 @@ async def retry(
             return await call(tracked)
         except Exception as error:
             seconds = trio.current_time() - began
-            pause = decide(Failure(error, attempt, seconds, tracker.effect))
+            pause = decide(Failure(error, attempt, seconds, tracker.outcome))
             if pause is None:
-                error.add_note(f"attempt {attempt}, after {seconds:.1f} s; writes: {tracker.effect.name}")
+                error.add_note(f"attempt {attempt}, after {seconds:.1f} s; writes: {tracker.outcome.name}")
                 raise
         await trio.sleep(pause)
 
@@ -202,8 +202,8 @@ async def pass_writes(zk: ZooKeeper) -> None:
 
 
 async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: int | None = None) -> T:
-    """Make a call, again and again until it is answered. Only for calls that may be carried out twice. What a
-    read-only server refuses waits for a full one.
+    """Make a call, again and again until it is answered: for the recipes, whose calls belong to one session
+    and may be carried out twice. What a read-only server refuses waits for a full one.
 
     :param generation: the session to which the call belongs, by ``session.generation``; the present one if
         None. In another session nothing is repeated.
@@ -219,7 +219,7 @@ async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: in
         try:
             return await call()
         except Exception as error:
-            pause = _WITHOUT_END(Failure(error, attempt, 0.0, Effect.NONE))
+            pause = _WITHOUT_END(Failure(error, attempt, 0.0, Outcome.NONE))
             if pause is None:
                 raise
         await trio.sleep(pause)

@@ -128,18 +128,18 @@ class ZooKeeper:
         """The number of watch events that have come from servers."""
         return self._watches.events
 
-    async def update_hosts(self, servers: str) -> None:
+    async def update_hosts(self, hosts: str) -> None:
         """Replace the list of servers. So that each server gets its share of the clients, this client may
         move to another one, by the probability rule of the Java client; the session goes on there. The client
         moves when all requests in flight are answered; nothing is lost with the connection.
 
-        :param servers: ``host:port,host:port``, as for :func:`.connect`.
+        :param hosts: ``host:port,host:port``, as for :func:`.connect`.
         :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not that of this
             client.
         """
-        check_arguments(servers=servers)
+        check_arguments(hosts=hosts)
         try:
-            parsed = ConnectString.parse(servers)
+            parsed = ConnectString.parse(hosts)
         except ValueError as error:
             raise BadArgumentsError(None, str(error)) from None
         if parsed.chroot not in ("", self.chroot):
@@ -289,7 +289,7 @@ class ZooKeeper:
             else:
                 return
 
-    async def set_acls(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> Stat:
+    async def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> Stat:
         """Replace the ACL and return the new Stat.
 
         :param version: the ``aversion`` that the ACL must have; -1 for any.
@@ -392,7 +392,7 @@ class ZooKeeper:
         names, stat = await self._read_and_watch(GetChildrenAndStat, watch, WatchKind.CHILD)
         return names, stat, watch
 
-    async def get_acls(self, path: str) -> tuple[list[ACL], Stat]:
+    async def get_acl(self, path: str) -> tuple[list[ACL], Stat]:
         """Read the ACL and the Stat.
 
         :raises NoNodeError: there is no such znode.
@@ -507,13 +507,13 @@ class ZooKeeper:
             raise BadArgumentsError(
                 None, f'only an operation can be submitted, such as GetData("/a"), not {operation!r:.100}'
             )
-        body = operation.encode(prefix)  # before the op code: it names the argument that is wrong
+        body = operation._encode(prefix)  # before the op code: it names the argument that is wrong
         pending: Pending[T] = Pending(
             operation.opcode,
             body,
             operation.path,
-            lambda reply: operation.decode(reply, prefix),
-            refusal=operation.refusal,
+            lambda reply: operation._decode(reply, prefix),
+            refusal=operation._refusal,
             retry=operation.idempotent,
         )
         if send:
@@ -560,7 +560,7 @@ class ZooKeeper:
         """Have the server remove a watch without users. Without a connection it has none."""
         if self.session.state is SessionState.CONNECTED and not self.closing:
             operation = RemoveWatches(path, type)
-            self._runner.submit(Pending(operation.opcode, operation.encode(""), path))
+            self._runner.submit(Pending(operation.opcode, operation._encode(""), path))
 
     async def _delete_descendants(self, path: str) -> None:
         level = [path]

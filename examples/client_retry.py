@@ -28,7 +28,7 @@ async def main(servers: str) -> None:
         await zk.create("/example/one", b"100", make_parents=True)
         await zk.create("/example/two", b"0")
         # Somebody else may change an account between our reads and our write: then we begin anew.
-        policy = Backoff(within=20, also=(BadVersionError,))
+        policy = Backoff(max_elapsed=20, retry_on=(BadVersionError,))
         try:
             async with trio.open_nursery() as nursery:
                 for _ in range(5):

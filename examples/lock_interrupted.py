@@ -23,7 +23,7 @@ async def main(servers: str) -> None:
             print(f"out of patience; {len(await Lock(other, PATH).contenders())} znode is left, the holder's")
 
             try:
-                async with Lock(other, PATH).try_acquire():
+                async with Lock(other, PATH).nowait():
                     raise AssertionError("it is taken")
             except WouldBlock as error:
                 print(error)

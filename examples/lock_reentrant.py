@@ -20,8 +20,8 @@ async def main(servers: str) -> None:
             async with lock as inner:
                 assert inner is outer
                 print(f"entered twice, with {len(await lock.contenders())} znode")
-            assert await lock.locked(), "leaving the inner block releases nothing"
-        assert not await lock.locked()
+            assert await lock.is_locked(), "leaving the inner block releases nothing"
+        assert not await lock.is_locked()
 
         plain = Lock(zk, PATH)
         async with plain:

@@ -43,7 +43,7 @@ from .locks.rwlock import RWLock, WriteGrant
 from .locks.semaphore import LeaseHolder, Semaphore
 from .locks.single_node import SingleNodeLock
 from .locks.strategy import PARENT, PREDECESSOR, Strategy, polling
-from .locks.time_lease import MultiTimeLease, Tenancy, TimeLease
+from .locks.time_lease import MultiTimeLease, TimeLease, TimeLeaseHolder
 from .membership.party import Change, Member, Party
 from .membership.persistent_node import PersistentNode
 from .membership.ttl_node import TtlNode
@@ -119,9 +119,9 @@ __all__ = [
     "SharedValue",
     "SingleNodeLock",
     "Strategy",
-    "Tenancy",
     "Term",
     "TimeLease",
+    "TimeLeaseHolder",
     "TreeCache",
     "TtlNode",
     "UndecidedItem",

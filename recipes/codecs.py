@@ -54,6 +54,15 @@ class Codec(Generic[T]):
             raise MalformedValue(path, data, self.name, error) from None
 
 
+def check_codec(codec: object) -> None:
+    """Check an option that takes a codec.
+
+    :raises TypeError: it is no :class:`Codec`.
+    """
+    if not isinstance(codec, Codec):
+        raise TypeError(f"codec is a Codec, such as INT64, not {codec!r:.100}")
+
+
 def _binary(bits: int, layout: str) -> Codec[int]:
     width, limit = bits // 8, 1 << (bits - 1)
 

@@ -21,12 +21,11 @@ import trio
 
 from ..client import NoNodeError, ZooKeeper
 from .base.words import check_word
-from .codecs import ASCII_FLOAT, ASCII_INT, INT32, INT64, Codec
+from .codecs import INT64, Codec, check_codec
 from .errors import AmbiguousResult
 from .shared_value import SharedValue, ValueOptions, Versioned
 
 N = TypeVar("N", int, float)
-CounterCodec = Literal["int32", "int64", "ascii"]
 Missing = Literal["create", "raise"]
 
 _FIRST_PAUSE = 0.01
@@ -52,14 +51,16 @@ class Counter(Generic[N]):
         counter = Counter(zk, "/counters/orders")
         before, after = await counter.add(1)
 
-    :param codec: how the number is written. ``"int32"``: as Curator's SharedCount and
-        DistributedAtomicInteger, and kazoo's Counter with ``support_curator=True``. ``"int64"``: as
-        Curator's DistributedAtomicLong. ``"ascii"``: as kazoo's Counter, of any size. See
-        :mod:`pyzk.recipes.codecs`.
-    :param default: the number to begin with. With ``"ascii"`` it may be a float; then all values are floats.
+    :param codec: how the number is written. :data:`.INT32`: as Curator's SharedCount and
+        DistributedAtomicInteger, and kazoo's Counter with ``support_curator=True``. :data:`.INT64`: as
+        Curator's DistributedAtomicLong. :data:`.ASCII_INT`: as kazoo's Counter, of any size.
+        :data:`.ASCII_FLOAT`: as kazoo's Counter with a float for its default.
+    :param default: the number to begin with.
     :param missing: see :class:`CounterOptions`.
     :param exactly_once, parents, acl: see :class:`.ValueOptions`.
     :raises ValueError: an option has a wrong value.
+    :raises TypeError: ``codec`` is no codec, or cannot write ``default``.
+    :raises OverflowError: ``default`` is out of the range of the codec.
 
     All methods raise:
 
@@ -73,22 +74,16 @@ class Counter(Generic[N]):
 
     @overload
     def __init__(
-        self: Counter[int],
-        zk: ZooKeeper,
-        path: str,
-        *,
-        codec: CounterCodec = ...,
-        default: int = ...,
-        **options: Unpack[CounterOptions],
+        self: Counter[int], zk: ZooKeeper, path: str, *, default: int = ..., **options: Unpack[CounterOptions]
     ) -> None: ...
     @overload
     def __init__(
-        self: Counter[float],
+        self,
         zk: ZooKeeper,
         path: str,
         *,
-        codec: Literal["ascii"],
-        default: float,
+        codec: Codec[N],
+        default: N = ...,
         **options: Unpack[CounterOptions],
     ) -> None: ...
     def __init__(
@@ -96,21 +91,20 @@ class Counter(Generic[N]):
         zk: ZooKeeper,
         path: str,
         *,
-        codec: CounterCodec = "int64",
+        codec: Codec[Any] = INT64,
         default: Any = 0,
         missing: Missing = "raise",
         **options: Unpack[ValueOptions],
     ) -> None:
         check_word("missing", missing, Missing)
-        chosen = _codec(codec, default)
-        chosen.encode(default)
+        check_codec(codec)
         self.zk = zk
         self.path = path
-        self._default: N = default
-        self._whole = chosen is not ASCII_FLOAT
+        self._default: N = codec.decode(codec.encode(default))
+        self._whole = isinstance(self._default, int)
         self._restarts = missing == "create"
         self._seen = False
-        self._value: SharedValue[N] = SharedValue(zk, path, _empty_is(default, chosen), **options)
+        self._value: SharedValue[N] = SharedValue(zk, path, codec=_empty_is(default, codec), **options)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -179,17 +173,6 @@ class Counter(Generic[N]):
         if seen and not self._restarts:
             raise NoNodeError(self.path)
         return self._default, None
-
-
-def _codec(name: str, default: int | float) -> Codec[Any]:
-    match name:
-        case "int32":
-            return INT32
-        case "int64":
-            return INT64
-        case "ascii":
-            return ASCII_FLOAT if isinstance(default, float) else ASCII_INT
-    raise ValueError(f'codec is "int32", "int64" or "ascii", not {name!r}')
 
 
 def _empty_is(default: N, codec: Codec[N]) -> Codec[N]:

@@ -70,30 +70,30 @@ class DoubleBarrier:
     it was let in, and goes on waiting. Ending a round needs the right to write the data of ``path``, which
     stay the same.
 
-    :param n: how many members are needed to begin.
+    :param parties: how many members are needed to begin.
     :param data: the data of the member's znode.
     :param parents: what a missing parent is created as: see :data:`.Parents`.
     :param acl: the ACL of every znode that is created; everything for everyone if None.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``n`` is lower than 1, or ``parents`` is not one of its words.
+    :raises ValueError: ``parties`` is lower than 1, or ``parents`` is not one of its words.
     """
 
     def __init__(
         self,
         zk: ZooKeeper,
         path: str,
-        n: int,
+        parties: int,
         *,
         data: bytes = b"",
         parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         paths.validate_path(path)
-        if n < 1:
-            raise ValueError(f"a double barrier has at least one member, not {n}")
+        if parties < 1:
+            raise ValueError(f"a double barrier has at least one member, not {parties}")
         self.zk = zk
         self.path = path
-        self.n = n
+        self.parties = parties
         self._data = data
         self._options = ZnodeOptions(parents, acl)
         self._blocks: TaskBlocks[str] = TaskBlocks()
@@ -189,7 +189,7 @@ class _Member:
                 await self._end_round(ready.czxid)
                 return False
             members = await self._members()
-            if self.name in members and len(members) >= self._barrier.n:
+            if self.name in members and len(members) >= self._barrier.parties:
                 self.round = await self._begin_round()
                 return True
             own, own_watch = await self._look(self.path)

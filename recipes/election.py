@@ -55,14 +55,14 @@ class Term(Grant):
 class LeaderElection:
     """One leader at a time among any number of candidates, first come, first served.
 
-        election = LeaderElection(zk, "/leader", id=b"10.0.0.1:80")
+        election = LeaderElection(zk, "/leader", id="10.0.0.1:80")
         async with election.lead() as term:
             await zk.multi([term.fence(), SetData("/state", b"...")])
 
     When the leader is deposed, the block is cancelled before the server can elect another leader, and raises
     :class:`LockLost`. ``term.token`` grows from leader to leader.
 
-    :param id: the data of the candidate's znode: tells others who leads.
+    :param id: tells others who leads: in UTF-8, the data of the candidate's znode.
     :param layout: which candidates of Curator and kazoo ours stand among: see :data:`ElectionLayout`.
     :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.
@@ -76,19 +76,21 @@ class LeaderElection:
         zk: ZooKeeper,
         path: str,
         *,
-        id: bytes = b"",
+        id: str = "",
         layout: ElectionLayout = "curator-latch",
         **options: Unpack[ElectionOptions],
     ) -> None:
         check_options("an election", options, ElectionOptions)
         check_word("layout", layout, ElectionLayout)
+        if not isinstance(id, str):
+            raise TypeError(f"id is a str, not {id!r:.100}")
         purpose, lock_layout = _LAYOUTS[layout]
         self.zk = zk
         self.path = path
         self._lock = Lock(
             zk,
             path,
-            data=id,
+            data=id.encode(),
             layout=lock_layout,
             recognise=CANDIDATES,
             purpose=purpose,
@@ -131,7 +133,7 @@ class LeaderElection:
 
     # --- looking on --------------------------------------------------------------------------------------
 
-    async def participants(self) -> list[Contender]:
+    async def contenders(self) -> list[Contender]:
         """List the candidates in order. The first one leads, or soon will."""
         return await self._lock.contenders()
 

@@ -19,7 +19,7 @@ from .locks.options import ElectionOptions
 class LeaderLatch(Running):
     """A candidate for as long as the block lasts; the block does its own work meanwhile.
 
-        async with LeaderLatch(zk, "/leader", id=b"10.0.0.1:80") as latch:
+        async with LeaderLatch(zk, "/leader", id="10.0.0.1:80") as latch:
             while True:
                 async with latch.term() as term:   # waits to be elected
                     ...                            # cancelled when deposed
@@ -40,7 +40,7 @@ class LeaderLatch(Running):
         zk: ZooKeeper,
         path: str,
         *,
-        id: bytes = b"",
+        id: str = "",
         layout: ElectionLayout = "curator-latch",
         **options: Unpack[ElectionOptions],
     ) -> None:

@@ -105,7 +105,7 @@ class Partitioner(Running):
         self._member = f"{uuid.uuid4().hex}-{self.id}"
         path = paths.join(self._party.path, self._member)
         async with PersistentNode(
-            self.zk, path, self.id.encode(), parents=self._parents, acl=self._acl
+            self.zk, path, data=self.id.encode(), parents=self._parents, acl=self._acl
         ) as node:
             await node.ready()
             await self._refuse_a_double(await self._party.members())

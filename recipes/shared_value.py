@@ -45,7 +45,7 @@ from .base.bound import Bound
 from .base.creating import Parents, ZnodeOptions
 from .base.following import Latest, watch_node
 from .base.running import steady
-from .codecs import RAW, Codec
+from .codecs import RAW, Codec, check_codec
 from .errors import AmbiguousResult
 from .markers import Markers
 
@@ -111,7 +111,7 @@ class ValueOptions(TypedDict, total=False):
 class SharedValue(Generic[T]):
     """A value at a path, which any client may read, follow and replace.
 
-        value = SharedValue(zk, "/config/limit", INT32)
+        value = SharedValue(zk, "/config/limit", codec=INT32)
         async with value.updates() as stream:
             async for item in stream:
                 if item is not None: use(item.value)
@@ -123,6 +123,7 @@ class SharedValue(Generic[T]):
     :param exactly_once, parents, acl: see :class:`ValueOptions`.
     :raises BadArgumentsError: ``path`` is not a valid path.
     :raises ValueError: ``parents`` has a wrong value.
+    :raises TypeError: ``codec`` is no codec.
     """
 
     @overload
@@ -131,18 +132,19 @@ class SharedValue(Generic[T]):
     ) -> None: ...
     @overload
     def __init__(
-        self, zk: ZooKeeper, path: str, codec: Codec[T], **options: Unpack[ValueOptions]
+        self, zk: ZooKeeper, path: str, *, codec: Codec[T], **options: Unpack[ValueOptions]
     ) -> None: ...
     def __init__(
         self,
         zk: ZooKeeper,
         path: str,
-        codec: Codec[Any] = RAW,
         *,
+        codec: Codec[Any] = RAW,
         exactly_once: bool = False,
         parents: Parents = "container",
         acl: Sequence[ACL] | None = None,
     ) -> None:
+        check_codec(codec)
         validate_path(path)
         self.zk = zk
         self.path = path

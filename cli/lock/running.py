@@ -212,7 +212,7 @@ def contend(zk: ZooKeeper, options: Options) -> AbstractAsyncContextManager[Gran
         lock = RWLock(zk, options.path, layout=options.layout, **hold_options).read()
     else:
         lock = Lock(zk, options.path, layout=options.layout, **hold_options)
-    return lock if options.timeout else lock.try_acquire()
+    return lock if options.timeout else lock.nowait()
 
 
 def grace(grant: Grant, kill_after: float) -> float:

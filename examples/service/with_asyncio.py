@@ -33,7 +33,7 @@ async def serve(servers: str) -> None:
     async with connect(servers, session_timeout=4, on_expired="new_session") as zk:
         await zk.ensure_path(STATE)
         # Waits, leads, and waits again at the end of the queue when the leadership was lost, for ever.
-        await LeaderElection(zk, PATH, id=b"pid %d" % os.getpid()).run(partial(work, zk))
+        await LeaderElection(zk, PATH, id=f"pid {os.getpid()}").run(partial(work, zk))
 
 
 async def main(servers: str) -> None:

@@ -33,7 +33,7 @@ def serve(servers: str) -> None:
     with connect(servers, session_timeout=4, on_expired="new_session") as zk:
         zk.ensure_path(STATE)
         # Waits, leads, and waits again at the end of the queue when the leadership was lost, for ever.
-        LeaderElection(zk, PATH, id=b"pid %d" % os.getpid()).run(partial(work, zk))
+        LeaderElection(zk, PATH, id=f"pid {os.getpid()}").run(partial(work, zk))
 
 
 def stop(number: int, frame: object) -> None:

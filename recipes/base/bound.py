@@ -23,8 +23,8 @@ from ...client import (
     SessionExpiredError,
     SessionState,
     ZooKeeper,
-    repeat,
 )
+from ...client.repeating import repeat
 
 T = TypeVar("T")
 

@@ -9,7 +9,8 @@ from typing import Self, TypeVar
 
 import trio
 
-from ...client import ClosingError, SessionExpiredError, SessionState, ZooKeeper, repeat
+from ...client import ClosingError, SessionExpiredError, SessionState, ZooKeeper
+from ...client.repeating import repeat
 
 T = TypeVar("T")
 

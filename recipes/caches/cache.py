@@ -82,7 +82,7 @@ class Cache(Running):
     leave out such a znode.
 
     :param depth: the number of levels below the znode that are cached: 0 for none, None for all.
-    :param data: cache the data; if False, the Stats only.
+    :param with_data: cache the data; if False, the Stats only.
     :param selector: called with every path below the znode. It must always answer the same for a path.
     :raises BadArgumentsError: ``path`` is not a valid path.
     :raises ValueError: ``depth`` is negative.
@@ -94,7 +94,7 @@ class Cache(Running):
         path: str,
         depth: int | None,
         *,
-        data: bool = True,
+        with_data: bool = True,
         selector: Selector | None = None,
     ) -> None:
         super().__init__()
@@ -104,12 +104,12 @@ class Cache(Running):
         self.path = path
         self.zk = zk
         self._depth = depth
-        self._data = data
+        self._with_data = with_data
         self._selector: Selector = selector or (lambda path: True)
         self._nodes: dict[str, CachedNode] = {}
         self._names: dict[str, set[str]] = {}  # the names of the cached children, by the parent's path
         self._streams: WeakSet[CacheEvents] = WeakSet()
-        self._reads = PlainReads(zk, data=data)
+        self._reads = PlainReads(zk, data=with_data)
         # The paths to read, and whether to walk on below each. (A plain dict is slow to give its first item.)
         self._dirty: OrderedDict[str, bool] = OrderedDict()
         self._reading: set[str] = set()  # paths that are being read now
@@ -207,7 +207,7 @@ class Cache(Running):
                 )
             except UnimplementedError:
                 await self._follow_by_one_shots()
-            self._reads = PlainReads(zk, data=self._data)
+            self._reads = PlainReads(zk, data=self._with_data)
             await self._resync()
             async for event in events:
                 await self._handle(event)
@@ -220,7 +220,7 @@ class Cache(Running):
 
     async def _follow_by_one_shots(self) -> None:
         session = self.zk.session
-        self._reads = reads = ArmedReads(self.zk, self.path, self._mark, data=self._data)
+        self._reads = reads = ArmedReads(self.zk, self.path, self._mark, data=self._with_data)
         try:
             while True:
                 await session.wait_connected()
@@ -346,23 +346,23 @@ class Cache(Running):
 class NodeCache(Cache):
     """A copy of a single znode: a :class:`Cache` of depth 0."""
 
-    def __init__(self, zk: ZooKeeper, path: str, *, data: bool = True) -> None:
-        super().__init__(zk, path, 0, data=data)
+    def __init__(self, zk: ZooKeeper, path: str, *, with_data: bool = True) -> None:
+        super().__init__(zk, path, 0, with_data=with_data)
 
 
 class ChildrenCache(Cache):
     """A copy of a znode and its children: a :class:`Cache` of depth 1."""
 
     def __init__(
-        self, zk: ZooKeeper, path: str, *, data: bool = True, selector: Selector | None = None
+        self, zk: ZooKeeper, path: str, *, with_data: bool = True, selector: Selector | None = None
     ) -> None:
-        super().__init__(zk, path, 1, data=data, selector=selector)
+        super().__init__(zk, path, 1, with_data=with_data, selector=selector)
 
 
 class TreeCache(Cache):
     """A copy of a znode and everything below: a :class:`Cache` of any depth."""
 
     def __init__(
-        self, zk: ZooKeeper, path: str, *, data: bool = True, selector: Selector | None = None
+        self, zk: ZooKeeper, path: str, *, with_data: bool = True, selector: Selector | None = None
     ) -> None:
-        super().__init__(zk, path, None, data=data, selector=selector)
+        super().__init__(zk, path, None, with_data=with_data, selector=selector)

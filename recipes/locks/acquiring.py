@@ -67,8 +67,8 @@ class Acquirable(Generic[G]):
         return await self._blocks.leave(kind, error, tb)
 
     @asynccontextmanager
-    async def try_acquire(self) -> AsyncIterator[G]:
-        """Acquire without waiting: ``async with lock.try_acquire() as grant``.
+    async def nowait(self) -> AsyncIterator[G]:
+        """Acquire without waiting: ``async with lock.nowait() as grant``.
 
         :raises WouldBlock: another holds it, or waits for it.
         """

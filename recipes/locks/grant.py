@@ -19,7 +19,8 @@ from typing import Literal
 import attrs
 import trio
 
-from ...client import Check, Job, SessionState, Watch, ZooKeeper
+from ...client import Check, SessionState, Watch, ZooKeeper
+from ...client.cleanup import Job
 from ...protocol.text import session_text
 from ..base.bound import Bound
 from ..base.hold import Hold

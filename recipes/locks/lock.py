@@ -8,7 +8,7 @@ The rules:
   tasks of one object take turns, and only one of them contends.
 * A task that holds the lock and asks for it again enters it again (``reentrant``) or gets :class:`Deadlock`:
   it would wait for itself.
-* :meth:`Lock.contenders` and :meth:`Lock.locked` read from the server each time; nothing is remembered.
+* :meth:`Lock.contenders` and :meth:`Lock.is_locked` read from the server each time; nothing is remembered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from weakref import WeakValueDictionary
 import attrs
 import trio
 
-from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths, repeat
+from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths
+from ...client.repeating import repeat
 from ...protocol.layouts import ContenderKind, in_order
 from ..base.holder import current_holder
 from ..base.tracebacks import SHORT, shorten
@@ -224,7 +225,7 @@ class Lock(Acquirable[Grant]):
         the first of them)."""
         return await contenders(self.zk, self.path, self._contest.role.recognise)
 
-    async def locked(self) -> bool:
+    async def is_locked(self) -> bool:
         """Return whether any contender, ours or another library's, holds the lock."""
         try:
             names = await repeat(self.zk, lambda: self.zk.get_children(self.path))

@@ -30,8 +30,8 @@ from ...client import (
     ZooKeeper,
     ZooKeeperError,
     paths,
-    repeat,
 )
+from ...client.repeating import repeat
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
 from ..base.tracebacks import SHORT, shorten
@@ -81,14 +81,14 @@ class Semaphore(Acquirable[Grant]):
     To acquire and release costs 8 requests, with ``layout="kazoo"`` 9.
 
     :param path: created when it is missing.
-    :param max_leases: how many leases there are.
+    :param limit: how many leases there are.
     :param layout: ``"curator"``: the znodes of Curator's InterProcessSemaphoreV2, ``<path>/locks`` and
         ``<path>/leases``. ``"kazoo"``: the znodes of kazoo's Semaphore: the leases below the path, the gate
         at ``<path>-__lock__``, and the limit as the data of the path, which is then persistent. The two do
         not see each other: choose one for all users of a path. Children of another layout are logged once;
         with ``"kazoo"`` each of them takes up a lease, as it does for kazoo.
     :param limit_source: a shared value that says how many leases there are; while it has no value,
-        ``max_leases`` counts. A higher limit takes effect at once; after a lower one no lease is given out
+        ``limit`` counts. A higher limit takes effect at once; after a lower one no lease is given out
         until enough have come back. Not with ``layout="kazoo"``, whose limit is fixed.
     :param data: the data of the leases' znodes.
     :param options: :class:`.HoldingOptions`.
@@ -100,7 +100,7 @@ class Semaphore(Acquirable[Grant]):
         self,
         zk: ZooKeeper,
         path: str,
-        max_leases: int,
+        limit: int,
         *,
         layout: SemaphoreLayout = "curator",
         limit_source: SharedValue[int] | None = None,
@@ -110,17 +110,17 @@ class Semaphore(Acquirable[Grant]):
         super().__init__()
         paths.validate_path(path)
         check_word("layout", layout, SemaphoreLayout)
-        if max_leases < 1:
-            raise ValueError(f"a semaphore has at least one lease, not {max_leases}")
+        if limit < 1:
+            raise ValueError(f"a semaphore has at least one lease, not {limit}")
         if limit_source is not None and layout == "kazoo":
             raise ValueError("a semaphore of kazoo's layout has a fixed limit")
         self.zk = zk
         self.path = path
-        self.max_leases = max_leases
+        self.limit = limit
         self._limit_source = limit_source
         self._data = data
         self._holding = Holding(**options)
-        self._leases = _LAYOUTS[layout](path, max_leases, self._holding)
+        self._leases = _LAYOUTS[layout](path, limit, self._holding)
         # The leases are created only if the gate is still held: no need to lose the gate early.
         options["suspended"] = "ignore"
         self._gate = Lock(zk, self._leases.gate, data=data, layout=layout, **options)
@@ -157,8 +157,8 @@ class Semaphore(Acquirable[Grant]):
         """
         if count < 1:
             raise ValueError(f"at least one lease can be acquired, not {count}")
-        if count > self.max_leases and self._limit_source is None:
-            raise ValueError(f"{self.path} has {self.max_leases} leases: {count} can never be acquired")
+        if count > self.limit and self._limit_source is None:
+            raise ValueError(f"{self.path} has {self.limit} leases: {count} can never be acquired")
         return self._hold(count, wait)
 
     @asynccontextmanager
@@ -235,14 +235,14 @@ class Semaphore(Acquirable[Grant]):
 
     async def _limit(self) -> int:
         item = None if self._limit_source is None else await self._limit_source.get()
-        return self.max_leases if item is None else item.value
+        return self.limit if item is None else item.value
 
     async def _limit_changed(self, source: SharedValue[int], limit: int) -> None:
         """Wait until the limit is another one. A limit that cannot be read counts as another one."""
         with suppress(RecipeError, ZooKeeperError):
             async with source.updates() as items:
                 async for item in items:
-                    if limit != (self.max_leases if item is None else item.value):
+                    if limit != (self.limit if item is None else item.value):
                         return
 
     async def _create(self, bound: Bound, gate: Grant, count: int) -> list[tuple[str, Stat, Watch]] | None:

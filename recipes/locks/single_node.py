@@ -21,7 +21,6 @@ import attrs
 import trio
 
 from ...client import (
-    Job,
     NoAuthError,
     NodeExistsError,
     NoNodeError,
@@ -31,6 +30,7 @@ from ...client import (
     ZooKeeper,
     paths,
 )
+from ...client.cleanup import Job
 from ..base.bound import Bound
 from ..base.holder import current_holder
 from ..base.tracebacks import SHORT, shorten

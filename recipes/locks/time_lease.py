@@ -30,8 +30,8 @@ from ...client import (
     Stat,
     ZooKeeper,
     paths,
-    repeat,
 )
+from ...client.repeating import repeat
 from ..base.creating import Parents, ZnodeOptions
 from ..base.running import steady
 from ..errors import ForeignLayout
@@ -56,13 +56,14 @@ def _now() -> datetime:
 
 
 @attrs.frozen
-class Tenancy:
+class TimeLeaseHolder:
     """The holder of a time lease, and its end.
 
+    :ivar name: what the holder gave as ``holder``.
     :ivar end: with a time zone, in whole seconds.
     """
 
-    holder: str
+    name: str
     end: datetime
 
 
@@ -120,13 +121,13 @@ class TimeLease:
         :raises ForeignLayout: the znode holds something else than a lease.
         :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
         """
-        return await self._locked(self._obtain)
+        return await self._under_lock(self._obtain)
 
     async def release(self) -> None:
         """Give the lease back before its end, if we have it. It raises the errors of :meth:`obtain`."""
-        await self._locked(self._release)
+        await self._under_lock(self._release)
 
-    async def tenancy(self) -> Tenancy | None:
+    async def last_holder(self) -> TimeLeaseHolder | None:
         """Return the last holder, even if the lease is over. Returns None if there is none, or if a later
         version of the layout has written it.
 
@@ -138,7 +139,7 @@ class TimeLease:
             return None
         return self._parse(data)
 
-    async def _locked(self, change: _Change) -> bool:
+    async def _under_lock(self, change: _Change) -> bool:
         async with self._lock as grant:
             return await repeat(self.zk, lambda: self._change(grant, change), grant.generation)
 
@@ -170,24 +171,24 @@ class TimeLease:
         wanted = json.dumps({"version": _VERSION, "holder": self.holder, "end": end}).encode()
         if stat is None:
             return Create(self._znode, wanted, acl=self._options.acl)
-        tenancy = self._parse(data)
-        if tenancy is None or (tenancy.holder != self.holder and now < tenancy.end):
+        present = self._parse(data)
+        if present is None or (present.name != self.holder and now < present.end):
             return None
         return SetData(self._znode, wanted, stat.version)
 
     def _release(self, data: bytes | None, stat: Stat | None) -> Operation[Any] | None:
-        tenancy = self._parse(data) if stat is not None else None
-        if stat is None or tenancy is None or tenancy.holder != self.holder:
+        present = self._parse(data) if stat is not None else None
+        if stat is None or present is None or present.name != self.holder:
             return None
         return Delete(self._znode, stat.version)
 
-    def _parse(self, data: bytes | None) -> Tenancy | None:
+    def _parse(self, data: bytes | None) -> TimeLeaseHolder | None:
         try:
             fields = json.loads(data or b"")
             if fields["version"] != _VERSION:
                 return None
             end = datetime.strptime(fields["end"], _FORMAT).replace(tzinfo=UTC)
-            return Tenancy(str(fields["holder"]), end)
+            return TimeLeaseHolder(str(fields["holder"]), end)
         except (ValueError, KeyError, TypeError) as error:
             raise ForeignLayout(self.path, [_NAME]) from error
 

@@ -97,8 +97,8 @@ class Party(Running):
         zk: ZooKeeper,
         path: str,
         id: str = "",
-        data: bytes | None = None,
         *,
+        data: bytes | None = None,
         layout: PartyLayout = "kazoo",
         conflict: Conflict = "wait",
         parents: Parents = "container",
@@ -136,7 +136,7 @@ class Party(Running):
         node = PersistentNode(
             self.zk,
             paths.join(self.path, name),
-            self._data,
+            data=self._data,
             conflict=self._conflict,
             parents=self._parents,
             acl=self._acl,

@@ -166,7 +166,7 @@ class PersistentNode(KeptNode):
     """Keeps a znode for as long as the block lasts: it is created again when it is deleted, and in the
     next session.
 
-        async with PersistentNode(zk, "/services/api/10.0.0.1", b"port=80") as node:
+        async with PersistentNode(zk, "/services/api/10.0.0.1", data=b"port=80") as node:
             await node.ready()
 
     The block begins at once, connected or not. Leaving the block deletes the znode, and waits for that
@@ -197,9 +197,9 @@ class PersistentNode(KeptNode):
         self,
         zk: ZooKeeper,
         path: str,
+        *,
         data: bytes = b"",
         mode: CreateMode = CreateMode.EPHEMERAL,
-        *,
         conflict: Conflict = "wait",
         parents: Parents = "container",
         acl: Sequence[ACL] | None = None,

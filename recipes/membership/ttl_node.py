@@ -34,7 +34,7 @@ class TtlNode(KeptNode):
     """Keeps a znode for as long as the block lasts and ``ttl`` seconds after, even if the session ends
     before.
 
-        async with TtlNode(zk, "/reports/today", b"...", ttl=3600) as node:
+        async with TtlNode(zk, "/reports/today", data=b"...", ttl=3600) as node:
             await node.ready()
 
     Curator's PersistentTtlNode is a container with the same child, so each of the two recipes keeps the
@@ -54,8 +54,8 @@ class TtlNode(KeptNode):
         self,
         zk: ZooKeeper,
         path: str,
-        data: bytes = b"",
         *,
+        data: bytes = b"",
         ttl: float,
         parents: Parents = "container",
         acl: Sequence[ACL] | None = None,

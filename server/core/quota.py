@@ -33,7 +33,7 @@ from .znode import Znode
 
 ROOT = "/zookeeper/quota"
 _LIMITS = "zookeeper_limits"
-_STATS = "zookeeper_stats"
+STATS = "zookeeper_stats"
 
 _ITEM = re.compile("(?P<key>[^=]+)=(?P<value>(-?[0-9]{1,18})?)=?")
 _KEYS = ("count", "bytes", "countHardLimit", "byteHardLimit")
@@ -125,6 +125,10 @@ class Quotas:
         self._held = False
         self.prefixes: dict[str, _Quota] = {}
         self.used = False
+
+    def move(self, find: Callable[[str], Znode | None], write: Callable[[Znode, bytes], None]) -> None:
+        """Be the quotas of another tree, which has taken the znodes over."""
+        self._find, self._write_usage = find, write
 
     # --- what the tree reports ---------------------------------------------------------------------------
 
@@ -259,14 +263,14 @@ class Quotas:
     def _quota_written(self, path: str, node: Znode, data: bytes | None, znodes: int) -> _Quota | None:
         """Note a change of a quota's own znode; returns the quota, or None if it is no quota's znode."""
         above, _, leaf = path[len(ROOT) :].rpartition("/")
-        if leaf not in (_LIMITS, _STATS) or not above.startswith("/"):
+        if leaf not in (_LIMITS, STATS) or not above.startswith("/"):
             return None
         quota = self._root
         for name in above[1:].split("/"):
             if name not in quota.below:
                 quota.below[name] = _Quota(name, quota)
             quota = quota.below[name]
-        if leaf == _STATS:
+        if leaf == STATS:
             quota.stats = node if znodes >= 0 else None
             if znodes == 1:  # whatever the client has sent
                 quota.usage = attrs.evolve(quota.total)
@@ -322,7 +326,7 @@ class Quotas:
         grown = len(data) - len(node.data or b"")
         self._write_usage(node, data)
         if grown:
-            for around in self._on_the_way(f"{ROOT}{quota.path}/{_STATS}"):
+            for around in self._on_the_way(f"{ROOT}{quota.path}/{STATS}"):
                 around.total.add(0, grown)
 
     def _prune(self, quota: _Quota) -> None:

@@ -104,6 +104,13 @@ class Transactions:
         self.fire(((effect, node, parent),))
         return effect
 
+    def write_failed(self, error: Exception) -> None:
+        """Decide what an unforeseen exception in the midst of a transaction ends: nothing more than what its
+        caller ends, as long as there is no log.
+
+        :raises OutOfMemory: the tree may hold what the log will not.
+        """
+
     def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         """Refuse a write that was not looked at.
 
@@ -122,13 +129,21 @@ class Transactions:
         else:
             self.record(self._delete(path), 0)
 
-    def replace_tree(self, effect: Replace, zxid: int) -> None:
+    def replace_tree(
+        self, effect: Replace, zxid: int, prepared: tuple[DataTree, list[Change]] | None = None
+    ) -> None:
         """Make the tree a copy of another one; watches fire for what differs.
 
         :param zxid: no client has seen a later one. The transaction takes the next, or that after its own.
+        :param prepared: what the tree becomes, and the changes to tell, as :mod:`.replacing` has made them.
         """
         self.zxid = max(self.zxid, zxid) + 1
-        changes = self.tree.replay(Txn(self.zxid, self.time, 0, effect))
+        changes: Iterable[Change]
+        if prepared is None:
+            changes = self.tree.replay(Txn(self.zxid, self.time, 0, effect))
+        else:
+            tree, changes = prepared
+            self.tree.become(tree)
         self.record(effect, 0)
         self.fire(changes)
 

@@ -43,6 +43,8 @@ from .znode import Children, OwnedZnode, Znode, copy_tree, is_session, items_bel
 
 BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", CONFIG_PATH))
 
+_STEP = 100
+"""Znodes that are registered between two steps of :meth:`DataTree.starting`."""
 _FOUND = 4096
 """Znodes that are remembered by path, so that the busiest ones need no walk."""
 _LONGEST_FOUND = 1000
@@ -101,6 +103,11 @@ class DataTree:
         self._start(root)
 
     def _start(self, root: Znode) -> None:
+        for _ in self.starting(root):
+            pass
+
+    def starting(self, root: Znode) -> Iterator[None]:
+        """Become the tree below a root, in steps."""
         self._found.clear()
         self._found.top = Children(0)
         self._found.top[""] = root
@@ -113,12 +120,23 @@ class DataTree:
         self._count = 1
         self.quotas = Quotas(self.find, self._write_usage)
         self._register("/", root)
-        for path, node in self.items_below("/"):
+        for count, (path, node) in enumerate(self.items_below("/")):
             self._register(path, node)
+            if not count % _STEP:
+                yield
         self.quotas.hold()
         for path, node in self.items_below(QUOTAS):
             self.quotas.changed(path, node, 1, len(node.data or b""))
         self.quotas.release()
+
+    def become(self, other: DataTree) -> None:
+        """Take over all that is in another tree, which nobody uses afterwards."""
+        self._found.clear()
+        self._found.top = other._found.top
+        self.ephemerals, self.containers, self.ttl_nodes = other.ephemerals, other.containers, other.ttl_nodes
+        self.data_size, self._count = other.data_size, other._count
+        self.quotas = other.quotas
+        self.quotas.move(self.find, self._write_usage)
 
     def adopt(self, root: Znode) -> None:
         """Become the tree below another root, which nobody else uses; all lists, sizes and quotas are worked
@@ -202,6 +220,15 @@ class DataTree:
     def configure(self, data: bytes | None, zxid: int, time: int, version: int = -1) -> None:
         """Write ``/zookeeper/config`` without a transaction. In an ensemble its version stays -1."""
         self.change(SetData, (CONFIG_PATH, data, version), self.nodes[CONFIG_PATH], zxid, time)
+
+    def leave_out(self, owner: int) -> None:
+        """Take the ephemerals of a session out, as if they had never been copied: no counter changes."""
+        for path in tuple(self.ephemerals.get(owner, ())):
+            parent = self.nodes[paths.parent(path)]
+            assert parent.children is not None
+            node = self._remove(path, paths.name(path), parent, parent.children)
+            if self.quotas.used:
+                self.quotas.changed(path, node, -1, -len(node.data or b""))
 
     def copy(self) -> DataTree:
         """Return an equal tree, which changes on its own from now on."""

@@ -208,23 +208,23 @@ def copy_tree(root: Znode, without: Container[int] = ()) -> Znode:
 
     :param without: sessions whose ephemerals are left out.
     """
-    top = _twin(root)
+    top = twin_of(root)
     waiting = [(root, top)]
     while waiting:
         node, copy = waiting.pop()
         if node.children is None:
             continue
-        copy.children = _twin(node.children)
+        copy.children = twin_of(node.children)
         copy.children.packed = copy.packed = None  # there may be fewer children now
         for name, child in node.children.items():
             if child.owner not in without:
-                copy.children[name] = twin = _twin(child)
+                copy.children[name] = twin = twin_of(child)
                 if child.children is not None:
                     waiting.append((child, twin))
     return top
 
 
-def _twin(original: T) -> T:
+def twin_of(original: T) -> T:
     """Copy a znode with all its attributes, or a znode's children without the children themselves."""
     cls = type(original)
     twin = cls.__new__(cls)

@@ -42,6 +42,7 @@ from ..core.engine import Client, Engine
 from ..core.operations.multi import failure
 from ..core.sessions import Session
 from ..core.transactions import NO_REQUEST
+from ..core.tree import DataTree
 from ..core.txn import Change, CreateSession, Refused, Replace, SetData, Txn
 from .engine import SYNC, Waiting
 from .log import Asker, Proposal, Result
@@ -312,8 +313,10 @@ class Leader(Engine):
     def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         return self._prepare(lambda: super(Leader, self).refuse(code, session_id, request))
 
-    def replace_tree(self, effect: Replace, zxid: int) -> None:
-        self._prepare(lambda: super(Leader, self).replace_tree(effect, zxid))
+    def replace_tree(
+        self, effect: Replace, zxid: int, prepared: tuple[DataTree, list[Change]] | None = None
+    ) -> None:
+        self._prepare(lambda: super(Leader, self).replace_tree(effect, zxid, prepared))
 
     # --- proposing and committing ------------------------------------------------------------------------
 

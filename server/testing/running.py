@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar
 from weakref import WeakSet
@@ -60,6 +61,7 @@ class Running(Advised):
         self.records = False
         self.recorder: Recorder | None = None
         self.streams: WeakSet[MemoryStream] = WeakSet()
+        self._followers: list[Callable[[Txn], object]] = []
         self.gate = self._make_gate(hostile)(
             self.service,
             clock.now,
@@ -203,6 +205,17 @@ class Running(Advised):
         self._attach()
         self.gate.update()
 
+    @contextmanager
+    def following(self, follower: Callable[[Txn], object]) -> Iterator[None]:
+        """Call a function with each transaction inside of the block."""
+        self._followers.append(follower)
+        self._attach()
+        try:
+            yield
+        finally:
+            self._followers.remove(follower)
+            self._attach()
+
     def expect_name(self, name: str, address: str | None) -> None:
         """Give a name to the next new session; see :meth:`.Controls.name_session`."""
         self.names.expect(name, address)
@@ -210,7 +223,7 @@ class Running(Advised):
 
     def _attach(self) -> None:
         """Have the engine tell its transactions to whom they concern."""
-        if self.gate.observers:
+        if self.gate.observers or self._followers:
             self.engine.on_txn = self._transaction
         elif self.recorder is not None:
             self.engine.on_txn = self.recorder.transaction
@@ -221,6 +234,8 @@ class Running(Advised):
     def _transaction(self, txn: Txn) -> None:
         if self.recorder is not None:
             self.recorder.transaction(txn)
+        for follower in self._followers:
+            follower(txn)
         self.gate.happened()
 
     def _call_at(self, when: float, callback: Callable[[], object]) -> None:

@@ -1,12 +1,23 @@
-"""The whole tree, put aside and brought back, for test suites that prepare much and change little."""
+"""The whole tree, put aside and brought back, for test suites that prepare much and change little.
+
+A synchronous control does either in one go. :func:`take` and :func:`bring_back` do it in steps, so that
+clients are served meanwhile; :mod:`...core.replacing` says what they see. A server that keeps a log, and an
+ensemble, bring a tree back in one go all the same: the new tree must be in a file, or at each member, before
+anything else happens.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+
 import attrs
 
+from ..core import replacing
 from ..core.engine import Engine
 from ..core.txn import Replace
 from ..core.znode import Znode, copy_tree
+from .running import Running
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -17,6 +28,7 @@ class Snapshot:
     _root: Znode
     _size: int
     _owners: frozenset[int]
+    _readers: list[None] = attrs.field(factory=list)  # one for each who copies it in steps
 
     def __repr__(self) -> str:
         return f"<Snapshot of {self._size} znodes at zxid 0x{self.zxid:x}>"
@@ -26,11 +38,66 @@ class Snapshot:
         tree = engine.tree
         return cls(engine.zxid, copy_tree(tree.nodes["/"]), len(tree) - 1, frozenset(tree.ephemerals))
 
+    @classmethod
+    def served(cls, engine: Engine) -> Snapshot:
+        """Return the tree itself, which goes on changing: to be forgotten once it is not served any more."""
+        return cls(engine.zxid, engine.tree.nodes["/"], len(engine.tree) - 1, frozenset())
+
+    def is_of(self, engine: Engine) -> bool:
+        """Return whether this is the tree that an engine serves."""
+        return self._root is engine.tree.nodes["/"]
+
     def restore(self, engine: Engine) -> None:
         """Make the tree what it was; ephemerals of sessions that are over stay away.
 
         It takes one zxid, and watches fire for what differs.
         """
-        gone = {owner for owner in self._owners if engine.sessions.get(owner) is None}
         # no client may ever see a zxid that is smaller than one it has seen
-        engine.replace_tree(Replace(self._root, frozenset(gone)), self.zxid)
+        engine.replace_tree(Replace(self._root, replacing.over(engine, self._owners)), self.zxid)
+
+    @contextmanager
+    def _copied(self) -> Iterator[None]:
+        self._readers.append(None)
+        try:
+            yield
+        finally:
+            self._readers.pop()
+
+    def forget(self) -> replacing.Steps:
+        """Free the memory of the copy, in steps; not while it is brought back. It is of no use afterwards."""
+        if not self._readers:
+            yield from replacing.dismantle(self._root)
+
+
+def take(running: Running) -> Generator[None, None, Snapshot]:
+    """Take a copy of the tree as it is when this returns, in steps."""
+    while True:
+        engine, touched = running.engine, replacing.Touched()
+        try:
+            with running.following(touched):
+                root = yield from replacing.copy_served(engine.tree, touched)
+        except replacing.TreeReplaced:
+            continue
+        if engine is running.engine:
+            size, owners = len(engine.tree) - 1, frozenset(engine.tree.ephemerals)
+            return Snapshot(engine.zxid, root, size, owners)
+
+
+def bring_back(
+    running: Running, snapshot: Snapshot, about_to: Callable[[], object]
+) -> Generator[None, None, replacing.Steps]:
+    """Make the tree what it was, prepared in steps, and replaced in the last one.
+
+    :param about_to: called at the beginning of the last step.
+    :returns: frees what was replaced, in steps.
+    """
+    while True:
+        engine, touched = running.engine, replacing.Touched()
+        with running.following(touched), snapshot._copied():
+            prepared = yield from replacing.prepare(engine, snapshot._root, snapshot._owners)
+            if engine is running.engine:
+                try:
+                    root = replacing.replace(engine, prepared, touched, snapshot.zxid, about_to)
+                except replacing.TreeReplaced:
+                    continue
+                return replacing.dismantle(root)

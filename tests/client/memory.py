@@ -12,7 +12,8 @@ from typing import Any
 
 import trio
 
-from pyzk.client import Connector, ZooKeeper, connect
+from pyzk.client import ZooKeeper, connect
+from pyzk.client.runner import Connector
 from pyzk.server.testing import Controls, open_server
 
 SERVER = "server:2181"

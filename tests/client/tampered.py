@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import trio
 
-from pyzk.client import Connector
+from pyzk.client.runner import Connector
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.server.testing import Controls
 

@@ -53,7 +53,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
         for call in (
             lambda zk, value=value: zk.set("/n", b"", version=value),
             lambda zk, value=value: zk.delete("/n", version=value),
-            lambda zk, value=value: zk.set_acls("/n", OPEN_ACL, version=value),
+            lambda zk, value=value: zk.set_acl("/n", OPEN_ACL, version=value),
         )
     ),
     *(
@@ -71,7 +71,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
         for call in (
             lambda zk, value=value: zk.create("/m", acl=value),
             lambda zk, value=value: zk.ensure_path("/m", acl=value),
-            lambda zk, value=value: zk.set_acls("/n", value),
+            lambda zk, value=value: zk.set_acl("/n", value),
         )
     ),
     *(
@@ -84,14 +84,14 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
             lambda zk, value=value: zk.set(value, b""),
             lambda zk, value=value: zk.delete(value),
             lambda zk, value=value: zk.delete(value, recursive=True),
-            lambda zk, value=value: zk.set_acls(value, OPEN_ACL),
+            lambda zk, value=value: zk.set_acl(value, OPEN_ACL),
             lambda zk, value=value: zk.get(value),
             lambda zk, value=value: zk.get_and_watch(value),
             lambda zk, value=value: zk.exists(value),
             lambda zk, value=value: zk.exists_and_watch(value),
             lambda zk, value=value: zk.get_children(value),
             lambda zk, value=value: zk.get_children_stat_and_watch(value),
-            lambda zk, value=value: zk.get_acls(value),
+            lambda zk, value=value: zk.get_acl(value),
             lambda zk, value=value: zk.get_ephemerals(value),
             lambda zk, value=value: zk.get_all_children_number(value),
             lambda zk, value=value: zk.sync(value),
@@ -219,7 +219,7 @@ async def test_no_argument_whatever_does_harm(
 @pytest.mark.parametrize(
     ("parameter", "values", "message"),
     [
-        ("servers", [None, b"a:1", 5], "a str"),
+        ("hosts", [None, b"a:1", 5], "a str"),
         ("session_timeout", [0, -1, math.nan, math.inf, "10", None, 1j], "a number of seconds above 0"),
         ("connect_timeout", [-1, math.nan, "1", None], "a number of seconds, 0 or more"),
         ("close_grace", [-0.1, math.nan, "1", None], "a number of seconds, 0 or more"),
@@ -254,7 +254,7 @@ async def test_wrong_parameters_of_a_client(
 ) -> None:
     for value in values:
         with pytest.raises(ValueError, match=f"^{parameter} must be {message}.*, not "):
-            async with connect(**({"servers": SERVER, "connector": connector(server)} | {parameter: value})):
+            async with connect(**({"hosts": SERVER, "connector": connector(server)} | {parameter: value})):
                 pass
     assert server.history(kind="connection") == []
 

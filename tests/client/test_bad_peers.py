@@ -323,7 +323,7 @@ async def test_whatever_a_server_sends_calls_end_with_errors_of_the_protocol(
         lambda zk: zk.get_and_watch("/n"),
         lambda zk: zk.exists_and_watch("/n/q"),
         lambda zk: zk.get_children_and_stat("/n"),
-        lambda zk: zk.get_acls("/n"),
+        lambda zk: zk.get_acl("/n"),
         lambda zk: zk.set("/n", b"z"),
         lambda zk: zk.multi([Check("/n"), Create("/n/m"), SetData("/n/m", b""), Delete("/n/m")]),
         lambda zk: zk.multi_read([GetData("/n"), GetChildren("/n"), GetData("/nowhere")]),

@@ -59,7 +59,7 @@ async def test_an_acl_for_one_user(autojump_clock: MockClock, server: Controls, 
 async def test_an_acl_for_the_creator(autojump_clock: MockClock, server: Controls, zk: ZooKeeper) -> None:
     async with client(server, auth=ANN) as ann:
         await ann.create("/hers", acl=CREATOR_ALL_ACL)
-        assert (await ann.get_acls("/hers"))[0] == list(make_digest_acl("ann", "secret"))
+        assert (await ann.get_acl("/hers"))[0] == list(make_digest_acl("ann", "secret"))
         with pytest.raises(NoAuthError):
             await zk.get("/hers")
     with pytest.raises(InvalidACLError):

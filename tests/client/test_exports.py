@@ -15,7 +15,7 @@ import pyzk.recipes
 from pyzk.protocol import errors
 
 BY_THE_CLIENT_ALONE = ("decode", "encode", "read")
-"""Methods of records and operations that users do not call."""
+"""Methods of records that users do not call."""
 
 
 def docstrings(package: ModuleType) -> Iterator[tuple[str, str]]:
@@ -47,3 +47,16 @@ def test_the_errors_that_docstrings_promise_can_be_imported(package: ModuleType)
 def test_all_errors_of_the_protocol_can_be_imported() -> None:
     classes = {errors.ZooKeeperError, *errors.ZooKeeperError.__subclasses__()}
     assert {cls.__name__ for cls in classes} <= set(pyzk.client.__all__)
+
+
+def test_all_operations_that_submit_takes_are_exported() -> None:
+    from pyzk.client import batch, operations
+
+    classes = {
+        name
+        for module in (operations, batch)
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and issubclass(value, operations.Operation) and not name.startswith("_")
+    }
+    assert len(classes) > 15
+    assert classes <= set(pyzk.client.__all__)

@@ -64,7 +64,7 @@ async def changed(zk: ZooKeeper) -> bool:
 
 
 async def new_acl(zk: ZooKeeper) -> bool:
-    return (await zk.get_acls("/n"))[1].aversion == 1
+    return (await zk.get_acl("/n"))[1].aversion == 1
 
 
 async def watch(zk: ZooKeeper) -> None:
@@ -81,7 +81,7 @@ WRITES = {
     "ensure_path": Case(OpCode.CREATE2, lambda zk: zk.ensure_path("/new"), exists("/new")),
     "delete": Case(OpCode.DELETE, lambda zk: zk.delete("/old"), deleted),
     "set": Case(OpCode.SET_DATA, lambda zk: zk.set("/n", b"new"), changed),
-    "set_acls": Case(OpCode.SET_ACL, lambda zk: zk.set_acls("/n", OPEN_ACL), new_acl),
+    "set_acl": Case(OpCode.SET_ACL, lambda zk: zk.set_acl("/n", OPEN_ACL), new_acl),
     "multi": Case(OpCode.MULTI, lambda zk: zk.multi([Create("/new")]), exists("/new")),
 }
 READS = {
@@ -91,7 +91,7 @@ READS = {
     "exists not": Case(OpCode.EXISTS, lambda zk: zk.exists_and_watch("/none")),
     "get_children": Case(OpCode.GET_CHILDREN, lambda zk: zk.get_children("/n")),
     "get_children and stat": Case(OpCode.GET_CHILDREN2, lambda zk: zk.get_children_and_stat("/n")),
-    "get_acls": Case(OpCode.GET_ACL, lambda zk: zk.get_acls("/n")),
+    "get_acl": Case(OpCode.GET_ACL, lambda zk: zk.get_acl("/n")),
     "get_ephemerals": Case(OpCode.GET_EPHEMERALS, lambda zk: zk.get_ephemerals()),
     "get_all_children_number": Case(
         OpCode.GET_ALL_CHILDREN_NUMBER, lambda zk: zk.get_all_children_number("/")

@@ -36,7 +36,7 @@ from .memory import SERVER, client, open_memory_server
 # --- connecting -----------------------------------------------------------------------------------------
 
 PARAMETERS: list[tuple[dict[str, Any], str]] = [
-    ({"servers": ["a:2181", "b:2181"]}, 'servers must be a str.*join a list with ","'),
+    ({"hosts": ["a:2181", "b:2181"]}, 'hosts must be a str.*join a list with ","'),
     ({"session_timeout": "10"}, "session_timeout must be a number of seconds.*without quotes"),
     ({"connect_timeout": "10"}, "connect_timeout must be a number of seconds.*without quotes"),
     ({"on_expired": "raise"}, "on_expired must be 'cancel' or 'new_session', not 'raise'"),
@@ -48,7 +48,7 @@ PARAMETERS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("parameters", "message"), PARAMETERS)
 async def test_parameters_of_connect(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        async with connect(**({"servers": SERVER} | parameters)):
+        async with connect(**({"hosts": SERVER} | parameters)):
             raise AssertionError
 
 

@@ -50,17 +50,17 @@ def test_a_path_comes_back_from_the_server_as_it_went(prefix: str, path: str) ->
 def test_malformed_paths_never_reach_the_chroot(path: str) -> None:
     for operation in (GetData(path), Create(path), Check(path), Sync(path)):
         with pytest.raises(BadArgumentsError):
-            operation.request("/app")
+            operation._request("/app")
 
 
 def test_a_sequential_name_may_be_nothing_but_its_number() -> None:
     operation = Create("/queue/", sequential=True)
-    request = operation.request("/app")
+    request = operation._request("/app")
     assert isinstance(request, CreateRequest)
     assert request.path == "/app/queue/"
     with pytest.raises(BadArgumentsError):
-        Create("queue", sequential=True).request("/app")
-    assert operation.result(Create2Response("/app/queue/0000000003", STAT), "/app") == (
+        Create("queue", sequential=True)._request("/app")
+    assert operation._result(Create2Response("/app/queue/0000000003", STAT), "/app") == (
         "/queue/0000000003",
         STAT,
     )
@@ -108,17 +108,17 @@ def test_options_of_a_create_that_exclude_each_other(options: dict[str, Any]) ->
     ],
 )
 def test_without_a_version_any_will_do(operation: Any, request_record: Any) -> None:
-    assert operation.request("") == request_record
+    assert operation._request("") == request_record
 
 
 def test_ephemerals_outside_the_chroot_are_left_out() -> None:
     response = GetEphemeralsResponse(("/app/a", "/application", "/app"))
-    assert GetEphemerals("/").result(response, "/app") == ["/a"]
-    assert GetEphemerals("/").result(GetEphemeralsResponse(("/a",)), "") == ["/a"]
+    assert GetEphemerals("/")._result(response, "/app") == ["/a"]
+    assert GetEphemerals("/")._result(GetEphemeralsResponse(("/a",)), "") == ["/a"]
 
 
 def test_a_transaction_is_encoded_below_the_chroot() -> None:
-    body = Multi([Create("/a", b"1"), SetData("/b", b"2"), Delete("/c", 3), Check("/d", 4)]).encode("/app")
+    body = Multi([Create("/a", b"1"), SetData("/b", b"2"), Delete("/c", 3), Check("/d", 4)])._encode("/app")
     ops = decode_multi(body)
     assert [(op.op, op.request.path) for op in ops] == [  # type: ignore[attr-defined]
         (OpCode.CREATE2, "/app/a"),
@@ -131,7 +131,7 @@ def test_a_transaction_is_encoded_below_the_chroot() -> None:
 @pytest.mark.parametrize("batch", [Multi([GetData("/a")]), MultiRead([Delete("/a")]), Multi([Multi([])])])
 def test_what_cannot_be_part_of_a_batch(batch: Multi | MultiRead) -> None:
     with pytest.raises(BadArgumentsError, match="cannot be part"):
-        batch.encode("")
+        batch._encode("")
 
 
 def test_results_of_a_transaction() -> None:
@@ -143,21 +143,21 @@ def test_results_of_a_transaction() -> None:
             MultiResult(OpCode.DELETE, 0, None),
         ]
     )
-    assert multi.decode(HEADER + reply, "/app") == ["/a", "/b", None]
+    assert multi._decode(HEADER + reply, "/app") == ["/a", "/b", None]
 
 
 def test_the_error_of_a_transaction_is_that_of_the_operation_that_failed() -> None:
     multi = Multi([Check("/a"), SetData("/b", b"", 7), Delete("/c")])
     reply = encode_results([MultiResult(-1, code, ErrorResponse(code)) for code in (0, -103, -2)])
     with pytest.raises(BadVersionError, match="/b") as caught:
-        multi.decode(HEADER + reply, "")
+        multi._decode(HEADER + reply, "")
     assert caught.value.index == 1
     assert caught.value.expected == 7
 
 
 def test_a_wrong_version_names_the_one_that_was_expected() -> None:
     for operation in (SetData("/a", b"", 7), Delete("/a", 7), Check("/a", 7), SetACL("/a", [], 7)):
-        error = operation.refusal(BadVersionError.code)
+        error = operation._refusal(BadVersionError.code)
         assert isinstance(error, BadVersionError)
         assert error.expected == 7
         assert "version 7" in str(error)
@@ -173,7 +173,7 @@ def test_results_of_a_batch_of_reads() -> None:
             MultiResult(-1, -101, ErrorResponse(-101)),
         ]
     )
-    data, names, error = batch.decode(HEADER + reply, "")
+    data, names, error = batch._decode(HEADER + reply, "")
     assert data == (b"1", STAT)
     assert names == ["x", "y"]
     assert isinstance(error, NoNodeError)
@@ -182,7 +182,7 @@ def test_results_of_a_batch_of_reads() -> None:
 
 def test_a_batch_with_the_wrong_number_of_results_does_not_decode() -> None:
     with pytest.raises(JuteError):
-        Multi([Delete("/a")]).decode(HEADER + encode_results([]), "")
+        Multi([Delete("/a")])._decode(HEADER + encode_results([]), "")
 
 
 @pytest.mark.parametrize(
@@ -198,22 +198,22 @@ def test_a_batch_with_the_wrong_number_of_results_does_not_decode() -> None:
 )
 def test_results_of_another_kind_are_malformed(operation: Any, result: MultiResult) -> None:
     with pytest.raises(JuteError, match=r"a result of type|not below '/app'"):
-        Multi((operation,)).decode(HEADER + encode_results([result]), "/app")
+        Multi((operation,))._decode(HEADER + encode_results([result]), "/app")
 
 
 def test_results_without_end_are_not_kept() -> None:
     endless = HEADER + MultiHeader(OpCode.CHECK, False, 0).encode() * 2  # it would go on
     with pytest.raises(JuteError, match="more than 1 results"):
-        Multi((Check("/a"),)).decode(endless, "")
+        Multi((Check("/a"),))._decode(endless, "")
 
 
 def test_a_batch_of_reads_with_results_of_another_kind() -> None:
     reply = HEADER + encode_results([MultiResult(OpCode.GET_CHILDREN, 0, GetChildrenResponse(["a"]))])
     with pytest.raises(JuteError, match="for GetData"):
-        MultiRead((GetData("/a"),)).decode(reply, "")
+        MultiRead((GetData("/a"),))._decode(reply, "")
 
 
 def test_a_znode_created_outside_of_the_chroot_is_malformed() -> None:
     with pytest.raises(JuteError, match="not below '/app'"):
-        Create("/a").result(Create2Response("/application", STAT), "/app")
-    assert Create("/").result(Create2Response("/app", STAT), "/app") == ("/", STAT)
+        Create("/a")._result(Create2Response("/application", STAT), "/app")
+    assert Create("/")._result(Create2Response("/app", STAT), "/app") == ("/", STAT)

@@ -319,8 +319,8 @@ def test_a_connection_that_was_lost_on_loan_ends() -> None:
 @pytest.mark.parametrize("read", [o.Exists, o.GetData, o.GetChildren, o.GetChildrenAndStat])
 def test_a_read_arms_no_watch_unless_it_is_asked(read: Any) -> None:
     assert read("/a") == read("/a", False) != read("/a", True)
-    assert read("/a").request("").encode()[-1] == 0
-    assert read("/a", True).request("").encode()[-1] == 1
+    assert read("/a")._request("").encode()[-1] == 0
+    assert read("/a", True)._request("").encode()[-1] == 1
     assert read("/a").idempotent
 
 

@@ -22,8 +22,8 @@ from pyzk.client import (
     WatchEvent,
     ZooKeeper,
     connect,
-    repeat,
 )
+from pyzk.client.repeating import repeat
 from pyzk.recipes import Lock, LockLost
 from pyzk.server.testing import Controls
 

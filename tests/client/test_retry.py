@@ -15,11 +15,11 @@ from pyzk.client import (
     Backoff,
     BadVersionError,
     ConnectionLossError,
-    Effect,
     Failure,
     NoNodeError,
     NotReadOnlyError,
     OperationTimeoutError,
+    Outcome,
     SessionExpiredError,
     SetData,
     ThrottledOpError,
@@ -35,9 +35,9 @@ SENT, NOT_SENT = ConnectionLossError(sent=True), ConnectionLossError(sent=False)
 
 
 def failure(
-    error: Exception, effect: Effect = Effect.NONE, attempt: int = 1, seconds: float = 0.0
+    error: Exception, outcome: Outcome = Outcome.NONE, attempt: int = 1, seconds: float = 0.0
 ) -> Failure:
-    return Failure(error, attempt, seconds, effect)
+    return Failure(error, attempt, seconds, outcome)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ async def test_reads_have_no_effect(autojump_clock: MockClock, zk: ZooKeeper) ->
     with pytest.raises(NoNodeError) as caught:
         await retry(zk, call, policy=policy)
     [told] = policy.told
-    assert (told.error, told.attempt, told.effect) == (caught.value, 1, Effect.NONE)
+    assert (told.error, told.attempt, told.outcome) == (caught.value, 1, Outcome.NONE)
     assert caught.value.__notes__ == ["attempt 1, after 0.0 s; writes: NONE"]
 
 
@@ -107,7 +107,7 @@ async def test_a_write_of_an_earlier_step_is_an_effect(autojump_clock: MockClock
 
     with pytest.raises(ConnectionLossError):
         await retry(zk, call, policy=policy)
-    assert policy.told[0].effect is Effect.SOME
+    assert policy.told[0].outcome is Outcome.SOME
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -117,14 +117,14 @@ async def test_a_lost_reply_may_be_an_effect(
     policy = Recording()
     with server.fault(op="set_data", when=when), pytest.raises(ConnectionLossError):  # type: ignore[arg-type]
         await retry(zk, increase, policy=policy)
-    assert policy.told[0].effect is Effect.MAYBE, "the client cannot know"
+    assert policy.told[0].outcome is Outcome.MAYBE, "the client cannot know"
 
 
 async def test_a_refused_write_has_no_effect(autojump_clock: MockClock, zk: ZooKeeper) -> None:
     policy = Recording()
     with pytest.raises(NoNodeError):
         await retry(zk, lambda zk: zk.set("/a", b""), policy=policy)
-    assert policy.told[0].effect is Effect.NONE
+    assert policy.told[0].outcome is Outcome.NONE
 
 
 async def test_a_write_that_nobody_waits_for_may_be_an_effect(
@@ -138,7 +138,7 @@ async def test_a_write_that_nobody_waits_for_may_be_an_effect(
 
     with pytest.raises(ValueError, match="mine"):
         await retry(zk, call, policy=policy)
-    assert policy.told[0].effect is Effect.MAYBE
+    assert policy.told[0].outcome is Outcome.MAYBE
 
 
 # --- the policy -----------------------------------------------------------------------------------------
@@ -148,23 +148,23 @@ def test_backoff_repeats_only_what_had_no_effect() -> None:
     backoff = Backoff()
     for error in (SENT, NOT_SENT, NotReadOnlyError(), ThrottledOpError()):
         assert backoff(failure(error)) is not None
-        assert backoff(failure(error, Effect.MAYBE)) is None
-        assert backoff(failure(error, Effect.SOME)) is None
-        assert Backoff(idempotent=True)(failure(error, Effect.SOME)) is not None
+        assert backoff(failure(error, Outcome.MAYBE)) is None
+        assert backoff(failure(error, Outcome.SOME)) is None
+        assert Backoff(idempotent=True)(failure(error, Outcome.SOME)) is not None
     for error in (NoNodeError(), BadVersionError(), SessionExpiredError(), KeyError()):
         assert backoff(failure(error)) is None
-        assert Backoff(also=(type(error),))(failure(error)) is not None
+        assert Backoff(retry_on=(type(error),))(failure(error)) is not None
 
 
 def test_backoff_ends() -> None:
     assert Backoff(tries=3)(failure(NOT_SENT, attempt=2)) is not None
     assert Backoff(tries=3)(failure(NOT_SENT, attempt=3)) is None
-    assert Backoff(within=10)(failure(NOT_SENT, seconds=5)) is not None
-    assert Backoff(within=10)(failure(NOT_SENT, seconds=10.01)) is None
+    assert Backoff(max_elapsed=10)(failure(NOT_SENT, seconds=5)) is not None
+    assert Backoff(max_elapsed=10)(failure(NOT_SENT, seconds=10.01)) is None
 
 
 def test_pauses_double_and_differ() -> None:
-    backoff = Backoff(first_pause=1, longest_pause=8, rng=random.Random(1))
+    backoff = Backoff(initial_delay=1, max_delay=8, rng=random.Random(1))
     means = [
         statistics.mean(backoff(failure(NOT_SENT, attempt=attempt)) or 0 for _ in range(500))
         for attempt in (1, 2, 3, 4, 5, 6, 5000)
@@ -205,7 +205,7 @@ async def test_what_makes_no_difference_is_repeated(
 async def test_contenders_increase_a_counter_together(
     autojump_clock: MockClock, server: Controls, zk: ZooKeeper, counter: str
 ) -> None:
-    policy = Backoff(also=(BadVersionError,), rng=random.Random(1))
+    policy = Backoff(retry_on=(BadVersionError,), rng=random.Random(1))
     async with trio.open_nursery() as nursery:
         for _ in range(20):
             nursery.start_soon(partial(retry, zk, increase, policy=policy))
@@ -218,7 +218,7 @@ async def test_a_call_gives_up_in_time(autojump_clock: MockClock, server: Contro
         server.fault(op="get_data", action="error", error=ThrottledOpError, times=None),
         pytest.raises(ThrottledOpError) as caught,
     ):
-        await retry(zk, lambda zk: zk.get("/"), policy=Backoff(within=30))
+        await retry(zk, lambda zk: zk.get("/"), policy=Backoff(max_elapsed=30))
     assert 25 < trio.current_time() - began <= 30
     assert "writes: NONE" in caught.value.__notes__[0]
 
@@ -259,7 +259,7 @@ async def test_a_policy_is_told_the_attempts_the_seconds_and_the_effect(
         await retry(zk, fail, policy=policy)
     assert [failure.attempt for failure in told] == [1, 2, 3]
     assert [round(failure.seconds, 3) for failure in told] == [1.5, 5.0, 8.5], "since the first attempt"
-    assert [failure.effect for failure in told] == [Effect.NONE, Effect.SOME, Effect.NONE]
+    assert [failure.outcome for failure in told] == [Outcome.NONE, Outcome.SOME, Outcome.NONE]
     assert all(failure.error is caught.value or failure.attempt < 3 for failure in told)
     assert caught.value.__notes__ == ["attempt 3, after 8.5 s; writes: NONE"]
 
@@ -278,10 +278,10 @@ async def test_who_watches_the_writes_of_a_call_sees_them_all(
 async def test_what_is_repeated_without_end_pauses_longer_each_time(
     autojump_clock: MockClock, zk: ZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[int, float, Effect]] = []
+    told: list[tuple[int, float, Outcome]] = []
 
     def policy(failure: Failure) -> float | None:
-        told.append((failure.attempt, failure.seconds, failure.effect))
+        told.append((failure.attempt, failure.seconds, failure.outcome))
         return None if isinstance(failure.error, NoNodeError) else 0.0
 
     monkeypatch.setattr(repeating, "_WITHOUT_END", policy)
@@ -292,7 +292,7 @@ async def test_what_is_repeated_without_end_pauses_longer_each_time(
 
     with pytest.raises(NoNodeError):
         await repeating.repeat(zk, fail)
-    assert told == [(attempt, 0.0, Effect.NONE) for attempt in (1, 2, 3)]
+    assert told == [(attempt, 0.0, Outcome.NONE) for attempt in (1, 2, 3)]
 
 
 async def test_what_is_repeated_without_end_sleeps_in_between(

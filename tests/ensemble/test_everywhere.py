@@ -111,7 +111,7 @@ async def test_kinds_of_znodes(zk: ZooKeeper) -> None:
 
 async def test_access_control(chroot: str, zk: ZooKeeper) -> None:
     await zk.create("/open")
-    assert await zk.get_acls("/open") == (list(OPEN_ACL), await zk.exists("/open"))
+    assert await zk.get_acl("/open") == (list(OPEN_ACL), await zk.exists("/open"))
     mine = [ACL(Perms.ALL, Id("auth", ""))]
     with pytest.raises(InvalidACLError):
         await zk.create("/mine", acl=mine)
@@ -123,10 +123,10 @@ async def test_access_control(chroot: str, zk: ZooKeeper) -> None:
     async with connect(chroot, auth=[("digest", b"me:secret")]) as me:
         assert (await me.get("/mine"))[0] == b"x"
         assert "me" in [info.user for info in await me.who_am_i()]
-        stat = await me.set_acls("/mine", READ_ACL, version=0)
+        stat = await me.set_acl("/mine", READ_ACL, version=0)
         assert stat.aversion == 1
     await zk.sync("/mine")
-    assert (await zk.get_acls("/mine"))[0] == list(READ_ACL)
+    assert (await zk.get_acl("/mine"))[0] == list(READ_ACL)
     with pytest.raises(AuthFailedError):
         async with connect(chroot, auth=[("nonsense", "")]):
             pass

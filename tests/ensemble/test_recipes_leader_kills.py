@@ -185,7 +185,7 @@ class Sum:
 
     async def follow(self, zk: ZooKeeper, step: Step) -> None:
         mzxid = 0
-        async with SharedValue(zk, self.path, INT64).updates() as updates:
+        async with SharedValue(zk, self.path, codec=INT64).updates() as updates:
             async for item in updates:
                 if item is not None:
                     assert (item.mzxid > mzxid, item.value > self.seen) == (True, True), "it went back"
@@ -417,7 +417,7 @@ class Terms:
 
 async def reign(zk: ZooKeeper, step: Step) -> None:
     """One long term."""
-    async with LeaderLatch(zk, "/reign", id=b"first") as latch, latch.term() as term:
+    async with LeaderLatch(zk, "/reign", id="first") as latch, latch.term() as term:
         while True:
             await term.verify()
             assert latch.is_leader

@@ -351,7 +351,7 @@ def test_a_deposed_leader_stands_again_and_a_cancelled_one_does_not(run: Run) ->
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await election.participants() == []
+        assert await election.contenders() == []
 
     run(main)
 

@@ -96,7 +96,6 @@ async def client(zk: Any, other: Any) -> None:
 
 @act
 async def repeated(zk: Any, other: Any) -> None:
-    await aio.repeat(zk, lambda: zk.exists("/"))
     await aio.retry(zk, lambda client: client.exists("/"))
 
 
@@ -111,7 +110,7 @@ async def lock_of_one_task_after_the_other(zk: Any, other: Any) -> None:
     one = aio.Lock(zk, "/own", local_queue=True)
     async with one:
         pass
-    async with one.try_acquire():
+    async with one.nowait():
         pass
 
 
@@ -245,7 +244,7 @@ async def party(zk: Any, other: Any) -> None:
 
 @act
 async def kept_znodes(zk: Any, other: Any) -> None:
-    async with aio.PersistentNode(zk, "/kept", b"x") as node:
+    async with aio.PersistentNode(zk, "/kept", data=b"x") as node:
         await node.ready()
         await node.set_data(b"y")
 

@@ -66,7 +66,7 @@ def lock(world: World) -> None:
 
 
 def lock_without_waiting(world: World) -> None:
-    with blocking.Lock(world.zk, "/r/scope").try_acquire() as grant, grant.scope():
+    with blocking.Lock(world.zk, "/r/scope").nowait() as grant, grant.scope():
         pass
 
 

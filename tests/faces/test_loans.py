@@ -246,7 +246,7 @@ def test_a_lost_lock_ends_a_call(zk: blocking.ZooKeeper, server: EmbeddedServer)
         threading.Timer(0.3, server.release).start()
         try:
             while True:
-                zk.get_acls("/")
+                zk.get_acl("/")
         finally:
             thread.join()
 

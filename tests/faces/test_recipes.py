@@ -46,7 +46,7 @@ async def the_client(api: Any, zk: Any) -> None:
     assert zk.session.generation == 1
     assert not zk.session.expired.is_set()
     assert zk.server.port
-    assert await api.repeat(zk, lambda: _get(zk, path)) == b"9"
+    assert await api.retry(zk, lambda zk: _get(zk, path)) == b"9"
 
 
 async def _get(zk: Any, path: str) -> Any:
@@ -103,7 +103,7 @@ async def lock(api: Any, zk: Any) -> None:
     lock = api.Lock(zk, "/lock")
     async with lock as grant:
         assert grant.zk == zk
-        assert await lock.locked()
+        assert await lock.is_locked()
         assert [contender.path for contender in await lock.contenders()] == [grant.path]
         grant.check()
         await grant.verify()
@@ -112,10 +112,10 @@ async def lock(api: Any, zk: Any) -> None:
             async with lock:
                 pass
         with pytest.raises(api.WouldBlock):
-            async with api.Lock(zk, "/lock").try_acquire():
+            async with api.Lock(zk, "/lock").nowait():
                 pass
         assert not grant.lost.is_set()
-    assert not await lock.locked()
+    assert not await lock.is_locked()
     grant = await lock.acquire()
     async with _scope(grant):
         pass
@@ -147,7 +147,7 @@ async def reentrant_lock(api: Any, zk: Any) -> None:
     lock = api.Lock(zk, "/lock", reentrant=True)
     async with lock as outer, lock as inner:
         assert outer == inner
-    assert not await lock.locked()
+    assert not await lock.is_locked()
 
 
 @use
@@ -215,7 +215,7 @@ async def rw_lock(api: Any, zk: Any) -> None:
 
 @use
 async def semaphore(api: Any, zk: Any) -> None:
-    limit = api.SharedValue(zk, "/limit", api.INT32)
+    limit = api.SharedValue(zk, "/limit", codec=api.INT32)
     await limit.set(2)
     semaphore = api.Semaphore(zk, "/pool", 1, limit_source=limit)
     async with semaphore as lease:
@@ -254,7 +254,7 @@ async def single_node_lock(api: Any, zk: Any) -> None:
 async def time_leases(api: Any, zk: Any) -> None:
     lease = api.TimeLease(zk, "/lease", 60, "me")
     assert await lease.obtain()
-    assert (await lease.tenancy()).holder == "me"
+    assert (await lease.last_holder()).name == "me"
     assert not await api.TimeLease(zk, "/lease", 60, "you").obtain()
     await lease.release()
     several = api.MultiTimeLease(zk, "/leases", 2, 60, "me")
@@ -263,14 +263,14 @@ async def time_leases(api: Any, zk: Any) -> None:
 
 @use
 async def leader_election(api: Any, zk: Any) -> None:
-    election = api.LeaderElection(zk, "/leader", id=b"me")
+    election = api.LeaderElection(zk, "/leader", id="me")
     async with election.lead() as term:
         assert term.number == 1
         assert (await election.leader()).data == b"me"
         async for leader in election.observe():
             assert leader.data == b"me"
             break
-        assert len(await election.participants()) == 1
+        assert len(await election.contenders()) == 1
 
     class Enough(Exception):
         pass
@@ -309,7 +309,7 @@ async def an_election_goes_on_after_a_leader_was_deposed(api: Any, zk: Any) -> N
 
 @use
 async def leader_latch(api: Any, zk: Any) -> None:
-    async with api.LeaderLatch(zk, "/latch", id=b"me") as latch:
+    async with api.LeaderLatch(zk, "/latch", id="me") as latch:
         async with latch.term() as term:
             assert latch.is_leader
             assert await latch.wait_leader() == term
@@ -366,7 +366,7 @@ async def counter(api: Any, zk: Any) -> None:
 
 @use
 async def shared_value(api: Any, zk: Any) -> None:
-    value = api.SharedValue(zk, "/value", api.INT32)
+    value = api.SharedValue(zk, "/value", codec=api.INT32)
     async with value.updates() as updates:
         assert await updates.__anext__() is None
         await value.set(5)
@@ -439,12 +439,12 @@ async def party(api: Any, zk: Any) -> None:
 
 @use
 async def kept_nodes(api: Any, zk: Any) -> None:
-    async with api.PersistentNode(zk, "/kept", b"1") as node:
+    async with api.PersistentNode(zk, "/kept", data=b"1") as node:
         await node.ready()
         await node.set_data(b"2")
         assert await _get(zk, "/kept") == b"2"
     assert await zk.exists("/kept") is None
-    async with api.TtlNode(zk, "/ttl", b"1", ttl=60) as node:
+    async with api.TtlNode(zk, "/ttl", data=b"1", ttl=60) as node:
         await node.ready()
 
 

@@ -161,7 +161,7 @@ async def member(zk: ZooKeeper) -> None:
 
 
 async def kept_node(zk: ZooKeeper) -> None:
-    async with PersistentNode(zk, "/kept/node", b"data") as node:
+    async with PersistentNode(zk, "/kept/node", data=b"data") as node:
         await node.ready()
 
 

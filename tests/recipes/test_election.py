@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from pyzk.client import NoNodeError, SetData, ZooKeeper
 from pyzk.recipes import Contender, Deadlock, Lock, LockLost, LockRevoked, revoke
 from pyzk.recipes.election import ElectionLayout, LeaderElection, Term
+from pyzk.recipes.leader_latch import LeaderLatch
 
 from ..support.lab import SESSION_TIMEOUT, Lab
 from .candidates import NAMES, candidates, layouts, lead_for, lead_for_ever, nothing_left
@@ -23,10 +24,10 @@ async def test_candidates_lead_in_turn(autojump_clock: MockClock, lab: Lab, layo
     log: list[str] = []
     async with trio.open_nursery() as nursery:
         for name, zk in zip("abc", clients, strict=True):
-            election = LeaderElection(zk, "/leader", id=name.encode(), layout=layout)
+            election = LeaderElection(zk, "/leader", id=name, layout=layout)
             nursery.start_soon(lead_for, election, 1, log, name)
             await trio.sleep(0.1)
-        assert [node.data for node in await election.participants()] == [b"a", b"b", b"c"]
+        assert [node.data for node in await election.contenders()] == [b"a", b"b", b"c"]
         leader = await election.leader()
         assert leader is not None
         assert leader.data == b"a"
@@ -206,7 +207,7 @@ async def test_a_leader_asked_to_go_before_it_leads(
         async with LeaderElection(other, "/leader").lead():
             nursery.start_soon(election.run, lead)
             await trio.sleep(1)
-            _, waiting = await election.participants()
+            _, waiting = await election.contenders()
             await revoke(other, waiting)
             await revoke(other, waiting)
         await trio.sleep(1)
@@ -225,7 +226,7 @@ async def test_an_observer_creates_nothing(autojump_clock: MockClock, lab: Lab, 
     election = LeaderElection(zk, "/a/leader")
     before = lab.server.dump()
     assert await election.leader() is None
-    assert await election.participants() == []
+    assert await election.contenders() == []
     with trio.move_on_after(1):
         async for leader in election.observe():
             assert leader is None
@@ -245,13 +246,13 @@ async def test_an_observer_sees_every_leader(autojump_clock: MockClock, lab: Lab
     async with trio.open_nursery() as nursery:
         nursery.start_soon(follow, LeaderElection(zk, "/a/leader"), log)
         await trio.sleep(1)
-        for name in (b"a", b"b"):
+        for name in ("a", "b"):
             async with LeaderElection(other, "/a/leader", id=name).lead() as term:
                 await trio.sleep(1)
             await trio.sleep(1)
         await other.delete("/a", recursive=True)
         await trio.sleep(1)
-        async with LeaderElection(other, "/a/leader", id=b"c", layout="kazoo").lead() as term:
+        async with LeaderElection(other, "/a/leader", id="c", layout="kazoo").lead() as term:
             await trio.sleep(1)
             await other.set(term.path, b"changed")
             await trio.sleep(1)
@@ -270,7 +271,7 @@ async def test_an_observer_is_woken_by_the_leader_alone(
     terms: list[Term] = []
     async with trio.open_nursery() as nursery:
         for number, other in enumerate(others):
-            election = LeaderElection(other, "/leader", id=b"%d" % number)
+            election = LeaderElection(other, "/leader", id=str(number))
             nursery.start_soon(lead_for_ever, election, terms)
             await trio.sleep(0.1)
         nursery.start_soon(follow, LeaderElection(zk, "/leader"), log)
@@ -306,7 +307,7 @@ async def test_an_observer_outlives_its_connections_and_sessions(
                 lab.cut_off(zk)
             else:
                 break
-            async with LeaderElection(other, "/leader", id=b"%d" % number).lead():
+            async with LeaderElection(other, "/leader", id=str(number)).lead():
                 if number == 2:
                     await trio.sleep(3 * SESSION_TIMEOUT)
                     lab.let_through(zk)
@@ -343,3 +344,9 @@ async def test_a_leader_that_was_asked_to_resign_is_told(
         async with LeaderElection(zk, "/leader", on_revoke="cancel").lead() as term:
             await revoke(zk, term.path)
             await trio.sleep_forever()
+
+
+async def test_an_id_is_text(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    for kind in (LeaderElection, LeaderLatch):
+        with pytest.raises(TypeError, match="id is a str, not b'me'"):
+            kind(zk, "/leader", id=b"me")  # type: ignore[arg-type]

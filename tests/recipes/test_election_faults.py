@@ -253,7 +253,7 @@ async def test_an_operator_deletes_those_who_wait(autojump_clock: MockClock, lab
         for number, zk in enumerate(clients):
             nursery.start_soon(lead_for, LeaderElection(zk, "/leader"), 5, log, number)
             await trio.sleep(0.1)
-        participants = await LeaderElection(zk, "/leader").participants()
+        participants = await LeaderElection(zk, "/leader").contenders()
         await zk.delete(participants[2].path)
     assert log == [0, 1, 3, 2], "it stands at the end of the queue again; the one behind it keeps its place"
     await nothing_left(lab, *clients)
@@ -281,7 +281,7 @@ async def test_foreign_children_are_no_candidates(
     election = LeaderElection(zk, "/leader")
     assert await election.leader() is None
     async with election.lead() as term:
-        assert [node.path for node in await election.participants()] == [term.path]
+        assert [node.path for node in await election.contenders()] == [term.path]
     async with election.lead():
         pass
     assert (

@@ -15,7 +15,8 @@ import trio
 from hypothesis import settings
 from trio.testing import MockClock
 
-from pyzk.client import ConnectionLossError, NoNodeError, ZooKeeper, repeat
+from pyzk.client import ConnectionLossError, NoNodeError, ZooKeeper
+from pyzk.client.repeating import repeat
 from pyzk.recipes import (
     INT32,
     AmbiguousResult,
@@ -119,7 +120,7 @@ async def latches(lab: Lab, clients: list[ZooKeeper]) -> None:
     room = Room()
 
     async def work(zk: ZooKeeper, number: int) -> None:
-        async with LeaderLatch(zk, "/latch", id=b"%d" % number) as latch, latch.term():
+        async with LeaderLatch(zk, "/latch", id=str(number)) as latch, latch.term():
             with room.entered():
                 await trio.sleep(0.05)
 
@@ -172,7 +173,7 @@ async def values(lab: Lab, clients: list[ZooKeeper]) -> None:
     """Whoever follows a value comes to the last one, and sees none that is older than one before."""
 
     async def work(zk: ZooKeeper, number: int) -> None:
-        value = SharedValue(zk, "/value", INT32)
+        value = SharedValue(zk, "/value", codec=INT32)
         if number == 0:
             for n in range(1, 10 * ROUNDS + 1):
                 with suppress(AmbiguousResult):
@@ -241,7 +242,7 @@ async def parties(lab: Lab, clients: list[ZooKeeper]) -> None:
 
 
 async def persistent_nodes(lab: Lab, clients: list[ZooKeeper]) -> None:
-    async with PersistentNode(clients[0], "/node", b"x") as node:
+    async with PersistentNode(clients[0], "/node", data=b"x") as node:
         await node.ready()
         for _ in range(ROUNDS):
             with suppress(ConnectionLossError):

@@ -22,9 +22,7 @@ async def test_latches_take_turns(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: ElectionLayout
 ) -> None:
     clients = [zk, await lab.client()]
-    latches = [
-        LeaderLatch(zk, "/leader", id=b"%d" % number, layout=layout) for number, zk in enumerate(clients)
-    ]
+    latches = [LeaderLatch(zk, "/leader", id=str(number), layout=layout) for number, zk in enumerate(clients)]
     first, second = latches
     assert not first.is_leader
     async with trio.open_nursery() as nursery:
@@ -39,7 +37,7 @@ async def test_latches_take_turns(
         nursery.start_soon(stand, second, 20)
         await trio.sleep(5)
         assert (first.is_leader, second.is_leader) == (True, False)
-        assert [node.data for node in await second.election.participants()] == [b"0", b"1"]
+        assert [node.data for node in await second.election.contenders()] == [b"0", b"1"]
         leader = await second.election.leader()
         assert leader is not None
         assert leader.data == b"0"

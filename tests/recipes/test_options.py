@@ -83,7 +83,7 @@ OPTIONS = [
     *(("layout", name) for name in ("semaphore", "election", "latch", "party")),
     *(("layout", name) for name in ("queue", "claim queue", "priority queue")),
     *(("conflict", name) for name in ("party", "persistent node")),
-    *(("codec", "counter"), ("missing", "counter")),
+    ("missing", "counter"),
 ]
 
 

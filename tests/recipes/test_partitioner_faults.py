@@ -342,7 +342,7 @@ async def test_what_is_denied_is_said_at_once(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, path: str
 ) -> None:
     await zk.ensure_path(path)
-    await zk.set_acls(path, [ACL(Perms.READ | Perms.DELETE, Id("world", "anyone"))])
+    await zk.set_acl(path, [ACL(Perms.READ | Perms.DELETE, Id("world", "anyone"))])
     with pytest.raises(NoAuthError):
         async with partitioner(zk, "x") as member, member.share():
             pytest.fail("it cannot have everything")

@@ -90,7 +90,7 @@ async def test_nobody_replaces_what_they_have_not_seen(
 @pytest.mark.row("E-39")
 async def test_other_layouts(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     """What another has written is read as it is meant, or not at all."""
-    value = SharedValue(zk, PATH, INT32)
+    value = SharedValue(zk, PATH, codec=INT32)
     await value.set(-1)
     assert lab.server.dump()[PATH] == b"\xff" * 4
     with pytest.raises(OverflowError):
@@ -125,7 +125,7 @@ async def test_followers_see_the_present_value_and_each_later_one(
 async def test_a_slow_follower_sees_the_latest_value(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    value = SharedValue(zk, PATH, ASCII_INT)
+    value = SharedValue(zk, PATH, codec=ASCII_INT)
     await value.set(0)
     async with value.updates() as stream:
         seen = []
@@ -219,7 +219,7 @@ async def test_a_value_that_cannot_be_read_is_reported_and_passed_over(
 ) -> None:
     other = SharedValue(await lab.client(), PATH)
     await other.set(b"1")
-    async with following(SharedValue(zk, PATH, ASCII_INT)) as follower:
+    async with following(SharedValue(zk, PATH, codec=ASCII_INT)) as follower:
         for data in (b"x", b"2"):
             await other.set(data)
             await trio.sleep(1)

@@ -52,7 +52,7 @@ class Holder:
 async def is_held(lock: Lock | Semaphore) -> bool:
     """Whether an acquisition would have to wait."""
     try:
-        async with lock.try_acquire():
+        async with lock.nowait():
             return False
     except WouldBlock:
         return True

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.version import __version__
+from ...testing.snapshots import Snapshot
 from ..routes import Ask, Field, Route
+from ..views.turns import Turns
 
 if TYPE_CHECKING:
     from ..control import Control
@@ -25,14 +27,31 @@ def _server(control: Control, ask: Ask) -> Any:
     }
 
 
-def _restart(control: Control, ask: Ask) -> Any:
+async def _restart(control: Control, ask: Ask) -> Any:
+    before = _tree(control)
     control.controls.restart(keep_data=ask.values["keep_data"])
+    await _free(control, before)
     return {}
 
 
-def _reset(control: Control, ask: Ask) -> Any:
+async def _reset(control: Control, ask: Ask) -> Any:
+    before, snapshots = _tree(control), list(control.snapshots.values())
     control.reset()
+    await _free(control, before, *snapshots)
     return {}
+
+
+def _tree(control: Control) -> Snapshot:
+    return Snapshot.served(control.controls.running.engine)
+
+
+async def _free(control: Control, *trees: Snapshot) -> None:
+    """Free trees that nobody needs, in turns. An ensemble may need them, for a server that comes late."""
+    turns = Turns()
+    if control.controls.ensemble is None:
+        for tree in trees:
+            if not tree.is_of(control.controls.running.engine):
+                await turns.finish(tree.forget())
 
 
 def _refuse(control: Control, ask: Ask) -> Any:
@@ -112,7 +131,7 @@ ROUTES: Final = (
             "seconds": Field("number", "how far, at least 0", required=True),
             "keep_alive": Field("boolean", "whether connected clients count as having sent their pings"),
         },
-        serves=("clock",),
+        serves=("clock", "advance"),
     ),
     Route("POST", "/clock/freeze", _freeze, "Stop the server's time.", serves=("clock",)),
     Route("POST", "/clock/unfreeze", _unfreeze, "Let it go on.", serves=("clock",)),

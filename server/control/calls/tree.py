@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ...net.http import Response
-from ...testing import contents
-from ...testing.controls.tree import differs, expected_at
+from ...testing import snapshots, tree_io
+from ...testing.controls.tree import differs, expected_at, restoring
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text, look_up
 from ..views.turns import Turns, read
@@ -27,7 +27,7 @@ async def _dump(control: Control, ask: Ask) -> Any:
     running.receive()
     nodes = await read(running.engine.tree, path, turns)
     if ask.values.get("format") == "text":
-        return answer_text(contents.format_tree(nodes))
+        return answer_text(tree_io.format_tree(nodes))
     pieces = []
     for at, node in nodes.items():
         pieces.append(json.dumps({at: forms.node_form(node)}, ensure_ascii=False)[1:-1].encode())
@@ -46,7 +46,7 @@ async def _diff(control: Control, ask: Ask) -> Any:
     expected = expected_at(path, _read_znodes(ask.values["znodes"]))
     running.receive()
     actual = await read(running.engine.tree, path, turns)
-    lines = await turns.finish(contents.differences(expected, actual.items()))
+    lines = await turns.finish(tree_io.differences(expected, actual.items()))
     if not lines:
         return {"equal": True, "message": "", "differences": []}
     if (more := len(lines) - _MAX_DIFFERENCES) > 0:
@@ -71,24 +71,40 @@ def _is_object(form: Any) -> bool:
     return isinstance(form, Mapping) and "base64" not in form
 
 
-def _new_snapshot(control: Control, ask: Ask) -> Any:
+async def _new_snapshot(control: Control, ask: Ask) -> Any:
     if len(control.snapshots) >= _MAX_SNAPSHOTS:
         raise ApiError(409, f"there are {_MAX_SNAPSHOTS} snapshots already; delete some")
-    snapshot = control.controls.snapshot()
+    running = control.controls.running
+    running.receive()
+    snapshot = await Turns().finish(snapshots.take(running))
     number = control.number()
     control.snapshots[number] = snapshot
     return {"snapshot": number, "zxid": f"0x{snapshot.zxid:x}"}
 
 
-def _restore(control: Control, ask: Ask) -> Any:
+async def _restore(control: Control, ask: Ask) -> Any:
     number, snapshot = look_up(control.snapshots, ask.values["snapshot"], "snapshot")
-    control.controls.restore(snapshot)
+    controls, turns = control.controls, Turns()
+    running = controls.running
+    if controls.ensemble is not None or running.engine.keeps_log:
+        controls.restore(snapshot)
+        return {"snapshot": number}
+
+    def about_to() -> None:
+        running.enter(restoring(snapshot))
+
+    running.receive()
+    rest = await turns.finish(snapshots.bring_back(running, snapshot, about_to))
+    running.server.flush()
+    await turns.finish(rest)
     return {"snapshot": number}
 
 
-def _delete_snapshot(control: Control, ask: Ask) -> Any:
+async def _delete_snapshot(control: Control, ask: Ask) -> Any:
     number, _ = look_up(control.snapshots, ask.values["snapshot"], "snapshot")
-    del control.snapshots[number]
+    snapshot = control.snapshots.pop(number)
+    if control.controls.ensemble is None:  # the log of an ensemble may need it for a server that comes late
+        await Turns().finish(snapshot.forget())
     return {}
 
 

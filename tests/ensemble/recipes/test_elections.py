@@ -19,7 +19,7 @@ from .scene import Clients, in_line, stay
 async def test_an_election(clients: Clients, layout: str) -> None:
     a, b, looker = (
         LeaderElection(zk, "/leader", id=name, layout=layout)  # type: ignore[arg-type]
-        for zk, name in zip(clients, [b"a", b"b", b""], strict=True)
+        for zk, name in zip(clients, ["a", "b", ""], strict=True)
     )
     async with trio.open_nursery() as nursery:
         seen = looker.observe()
@@ -32,7 +32,7 @@ async def test_an_election(clients: Clients, layout: str) -> None:
         second = stay(nursery, b.lead())
 
         async def both() -> bool:
-            return [each.data for each in await looker.participants()] == [b"a", b"b"]
+            return [each.data for each in await looker.contenders()] == [b"a", b"b"]
 
         await until(both)
         assert not second.inside
@@ -52,7 +52,7 @@ async def test_terms_follow_each_other(clients: Clients) -> None:
     enough = trio.Event()
 
     async def all_stand() -> bool:
-        return len(await LeaderElection(clients[0], "/leader").participants()) == 3
+        return len(await LeaderElection(clients[0], "/leader").contenders()) == 3
 
     async def lead(number: int, term: Term) -> None:
         if not terms:  # the server of one may be slower than the others
@@ -83,10 +83,10 @@ async def test_terms_follow_each_other(clients: Clients) -> None:
 async def test_leader_latches(clients: Clients) -> None:
     a, b, _ = clients
     async with trio.open_nursery() as nursery:
-        first = stay(nursery, LeaderLatch(a, "/leader", id=b"a"))
+        first = stay(nursery, LeaderLatch(a, "/leader", id="a"))
         latch = await first.entered()
         one = await latch.wait_leader()
-        async with LeaderLatch(b, "/leader", id=b"b") as other:
+        async with LeaderLatch(b, "/leader", id="b") as other:
             await in_line(b, "/leader", 0)  # latches are no locks
             await until(lambda: b.watch_count)
             assert (latch.is_leader, other.is_leader) == (True, False)

@@ -53,9 +53,9 @@ async def test_a_lock_goes_from_one_to_the_next(clients: Clients, namings: str) 
         one = await first.entered()
         found = await locks[2].contenders()
         assert [int(each.data) for each in found] == [n for n in range(3) for _ in range(width[n])]
-        assert await locks[1].locked()
+        assert await locks[1].is_locked()
         with pytest.raises(WouldBlock):
-            async with locks[1].try_acquire():
+            async with locks[1].nowait():
                 pass
         await clients[0].multi([*one.fences(), SetData("/dir", b"0")])
         await one.verify()
@@ -70,7 +70,7 @@ async def test_a_lock_goes_from_one_to_the_next(clients: Clients, namings: str) 
         assert one.token < two.token < three.token
         assert locks[2].statistics().waiting == 0
         await third.leave()
-    async with locks[0].try_acquire() as again:
+    async with locks[0].nowait() as again:
         assert again.token > three.token
         assert again.requeues == 0
     assert await children(clients[1], "/dir/lock") == []
@@ -173,7 +173,7 @@ async def test_a_lock_is_asked_back_and_taken_away(clients: Clients) -> None:
             await other.delete(grant.path)
             await trio.sleep_forever()
     assert lost.value.reason is LossReason.NODE_DELETED
-    assert not await lock.locked()
+    assert not await lock.is_locked()
 
 
 async def test_the_end_of_a_session_ends_a_hold_and_a_wait(chroot: str, clients: Clients) -> None:
@@ -213,7 +213,7 @@ async def test_readers_and_writers(clients: Clients, layout: str) -> None:
         late = stay(nursery, a.read())
         await in_line(clients[0], "/rw", 4 * width)
         with pytest.raises(WouldBlock):
-            async with b.read().try_acquire():
+            async with b.read().nowait():
                 pass
         await reader.leave()
         assert (another.inside, writer.inside, late.inside) == (True, False, False)
@@ -261,7 +261,7 @@ async def test_so_many_leases_and_no_more(clients: Clients, layout: str) -> None
         assert [holder.stat.czxid for holder in holders] == sorted(tokens)
         assert {holder.data for holder in holders} == {b"x"}
         with pytest.raises(WouldBlock):
-            async with c.try_acquire():
+            async with c.nowait():
                 pass
         three = stay(nursery, c)
         await until(lambda: c.zk.watch_count >= 2)  # on the gate and on the leases
@@ -273,7 +273,7 @@ async def test_so_many_leases_and_no_more(clients: Clients, layout: str) -> None
     async with a.acquire_many(2) as leases:
         assert leases[0].token == leases[1].token > max(tokens)
         with pytest.raises(WouldBlock):
-            async with b.try_acquire():
+            async with b.nowait():
                 pass
     inside = most = 0
 
@@ -299,9 +299,11 @@ async def test_the_limit_of_a_semaphore(clients: Clients) -> None:
         with pytest.raises(InconsistentLimit):
             async with Semaphore(b, "/k", 3, layout="kazoo"):
                 pass
-    limit = SharedValue(a, "/limit", INT32)
+    limit = SharedValue(a, "/limit", codec=INT32)
     await limit.set(1)
-    first, second = (Semaphore(zk, "/s", 5, limit_source=SharedValue(zk, "/limit", INT32)) for zk in (a, b))
+    first, second = (
+        Semaphore(zk, "/s", 5, limit_source=SharedValue(zk, "/limit", codec=INT32)) for zk in (a, b)
+    )
     await b.sync("/limit")
     async with trio.open_nursery() as nursery, first:
         waiter = stay(nursery, second)
@@ -336,7 +338,7 @@ async def test_several_locks_at_once(clients: Clients) -> None:
         await b.sync()
         for each in (SingleNodeLock(b, "/one/lock"), RWLock(b, "/rw").read(), Semaphore(b, "/s", 1)):
             with pytest.raises(WouldBlock):
-                async with MultiLock([Lock(b, "/a"), each]).try_acquire():
+                async with MultiLock([Lock(b, "/a"), each]).nowait():
                     pass
     assert await children(b, "/a") == []
 
@@ -347,7 +349,7 @@ async def test_a_lock_that_is_one_znode(clients: Clients) -> None:
         first = stay(nursery, a)
         one = await first.entered()
         with pytest.raises(WouldBlock):
-            async with b.try_acquire():
+            async with b.nowait():
                 pass
         others = [stay(nursery, b), stay(nursery, c)]
         for zk in clients[1:]:
@@ -369,9 +371,9 @@ async def test_leases_by_the_clock(clients: Clients) -> None:
     mine, yours = (TimeLease(zk, "/lease", 60, name, now=lambda: now) for zk, name in ((a, "me"), (b, "you")))
     assert await mine.obtain()
     assert not await yours.obtain()
-    tenancy = await yours.tenancy()
+    tenancy = await yours.last_holder()
     assert tenancy is not None
-    assert (tenancy.holder, tenancy.end) == ("me", now + timedelta(seconds=60))
+    assert (tenancy.name, tenancy.end) == ("me", now + timedelta(seconds=60))
     now += timedelta(seconds=30)
     assert await mine.obtain()
     now += timedelta(seconds=59)

@@ -47,7 +47,7 @@ async def test_a_node_that_stays(chroot: str, clients: Clients) -> None:
 
     async with (
         connect(servers(chroot)[0], on_expired="new_session") as zk,
-        PersistentNode(zk, "/dir/node", b"1") as node,
+        PersistentNode(zk, "/dir/node", data=b"1") as node,
     ):
         await node.ready()
         await other.sync()
@@ -68,7 +68,7 @@ async def test_a_node_that_stays(chroot: str, clients: Clients) -> None:
 
 async def test_a_node_that_outlives(clients: Clients) -> None:
     zk, other, _ = clients
-    async with TtlNode(zk, "/dir/node", b"1", ttl=60) as node:
+    async with TtlNode(zk, "/dir/node", data=b"1", ttl=60) as node:
         await node.ready()
         await node.set_data(b"2")
         await other.sync()
@@ -79,7 +79,7 @@ async def test_a_node_that_outlives(clients: Clients) -> None:
             return None not in stats
 
         await until(again)
-    async with TtlNode(other, "/dir/node", b"3", ttl=60) as node:
+    async with TtlNode(other, "/dir/node", data=b"3", ttl=60) as node:
         await node.ready()
         data, stat = await other.get("/dir/node")
         assert data == b"3"

@@ -7,14 +7,14 @@ from collections import Counter as Tally
 import pytest
 import trio
 
-from pyzk.recipes import INT32, Counter, SharedValue
+from pyzk.recipes import ASCII_INT, INT32, INT64, Codec, Counter, SharedValue
 
 from .scene import Clients, children
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
-@pytest.mark.parametrize("codec", ["int32", "int64", "ascii"])
-async def test_a_counter(clients: Clients, codec: str, exactly_once: bool) -> None:
+@pytest.mark.parametrize("codec", [INT32, INT64, ASCII_INT])
+async def test_a_counter(clients: Clients, codec: Codec[int], exactly_once: bool) -> None:
     counters = [
         Counter(zk, "/dir/n", codec=codec, default=7, exactly_once=exactly_once)  # type: ignore[call-overload]
         for zk in clients
@@ -38,10 +38,10 @@ async def test_a_counter(clients: Clients, codec: str, exactly_once: bool) -> No
     assert (
         data
         == {
-            "int32": b"\0\0\0\x1f",
-            "int64": b"\0\0\0\0\0\0\0\x1f",
-            "ascii": b"31",
-        }[codec]
+            INT32.name: b"\0\0\0\x1f",
+            INT64.name: b"\0\0\0\0\0\0\0\x1f",
+            ASCII_INT.name: b"31",
+        }[codec.name]
     )
     assert stat.version == 8
     await a.set(100)
@@ -61,8 +61,8 @@ async def test_a_counter(clients: Clients, codec: str, exactly_once: bool) -> No
 
 async def test_a_value_is_followed(clients: Clients) -> None:
     a, b, c = clients
-    raw, number = SharedValue(a, "/dir/v"), SharedValue(b, "/dir/v", INT32)
-    async with SharedValue(c, "/dir/v", INT32).updates() as updates:
+    raw, number = SharedValue(a, "/dir/v"), SharedValue(b, "/dir/v", codec=INT32)
+    async with SharedValue(c, "/dir/v", codec=INT32).updates() as updates:
         assert await anext(updates) is None
         assert await number.compare_and_set(None, 5)
         item = await anext(updates)

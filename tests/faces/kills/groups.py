@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from .workload import Check, Scene, Worker, nothing_left, tree, workload
+from .workload import UNTIL_ANSWERED, Check, Scene, Worker, nothing_left, tree, workload
 
 END = b"end"
 
@@ -40,7 +40,7 @@ def a_barrier_holds_all_up(run: Scene) -> Check:
             await me.until(lambda: closed > came.get(me.name, 0) or not run.at_work(guard))
             if not run.at_work(guard):
                 break
-            await api.repeat(zk, lambda: zk.sync("/barriers"))
+            await api.retry(zk, lambda zk: zk.sync("/barriers"), policy=UNTIL_ANSWERED)
             came[me.name] = closed
             await barrier.wait()
             assert opened == came[me.name], "let through a closed barrier"
@@ -116,7 +116,7 @@ def the_members_are_those_that_live(run: Scene) -> Check:
         told = True
 
     async def check(api: Any, zk: Any) -> None:
-        await api.repeat(zk, lambda: zk.sync("/"))
+        await api.retry(zk, lambda zk: zk.sync("/"), policy=UNTIL_ANSWERED)
         assert await api.Party(zk, "/party").members() == []
 
     run.add(stay, 2)
@@ -131,7 +131,7 @@ def a_kept_node_comes_back(run: Scene) -> Check:
 
     async def keep(api: Any, zk: Any, me: Worker) -> None:
         await keep_node(zk, me, api.PersistentNode(zk, "/kept/node"))
-        await api.repeat(zk, lambda: zk.sync("/"))
+        await api.retry(zk, lambda zk: zk.sync("/"), policy=UNTIL_ANSWERED)
         assert await zk.exists("/kept/node") is None
 
     async def keep_for_a_time(api: Any, zk: Any, me: Worker) -> None:
@@ -173,7 +173,7 @@ def copies_become_what_is_there(run: Scene) -> Check:
     paths = [*inner, *(f"{path}/{name}" for path in inner for name in "xy")]
 
     async def write(api: Any, zk: Any, me: Worker) -> None:
-        await api.repeat(zk, lambda: zk.ensure_path("/tree"))
+        await api.retry(zk, lambda zk: zk.ensure_path("/tree"), policy=UNTIL_ANSWERED)
         choice, number = random.Random(me.name), 0
         while await me.step():
             number += 1
@@ -191,8 +191,8 @@ def copies_become_what_is_there(run: Scene) -> Check:
     async def write_last(api: Any, zk: Any, me: Worker) -> None:
         await write(api, zk, me)
         await me.until(lambda: not run.at_work(write))
-        await api.repeat(zk, lambda: zk.ensure_path("/tree/end"))
-        await api.repeat(zk, lambda: zk.set("/tree", END))
+        await api.retry(zk, lambda zk: zk.ensure_path("/tree/end"), policy=UNTIL_ANSWERED)
+        await api.retry(zk, lambda zk: zk.set("/tree", END), policy=UNTIL_ANSWERED)
 
     async def copy(api: Any, zk: Any, me: Worker) -> None:
         kinds: list[tuple[Any, Callable[[str], bool]]] = [

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..holds import HOLDS, block, one
-from .workload import Check, Inside, Scene, Worker, nothing_left, tree, workload
+from .workload import UNTIL_ANSWERED, Check, Inside, Scene, Worker, nothing_left, tree, workload
 
 ITEMS = ("a", "b", "c")
 
@@ -20,7 +20,7 @@ def exclusive(run: Scene, enter: Callable[[Any, Any], Any], held_by: Callable[[A
         while await me.step():
             async with enter(api, zk) as held:
                 with inside:
-                    await api.repeat(zk, lambda: write(api, zk, held_by(held)))
+                    await api.retry(zk, lambda zk: write(api, zk, held_by(held)), policy=UNTIL_ANSWERED)
 
     async def write(api: Any, zk: Any, grant: Any) -> None:
         try:
@@ -68,7 +68,7 @@ def one_leads(run: Scene) -> Check:
     async def stand_last(api: Any, zk: Any, me: Worker) -> None:
         await stand(api, zk, me)
         await me.until(lambda: not run.at_work(stand))
-        async with api.LeaderLatch(zk, "/latch", id=b"last") as latch, latch.term():
+        async with api.LeaderLatch(zk, "/latch", id="last") as latch, latch.term():
             await me.until(lambda: seen_last)
 
     async def look_on(api: Any, zk: Any, me: Worker) -> None:
@@ -170,7 +170,7 @@ def leases_that_end_by_the_clock(run: Scene) -> Check:
             if await lease.obtain():
                 with only:
                     await me.linger()
-                    assert (await lease.tenancy()).holder == me.name
+                    assert (await lease.last_holder()).name == me.name
                 await lease.release()
 
     async def lease_any(api: Any, zk: Any, me: Worker) -> None:

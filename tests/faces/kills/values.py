@@ -7,7 +7,7 @@ from collections import Counter as Tally
 from collections.abc import Callable
 from typing import Any
 
-from .workload import Check, Scene, Worker, tree, workload
+from .workload import UNTIL_ANSWERED, Check, Scene, Worker, tree, workload
 
 END = b"end"
 LAST = 1_000_000
@@ -20,7 +20,7 @@ def nothing_acknowledged_is_lost(run: Scene) -> Check:
     fates: dict[str, str] = {}
 
     async def write(api: Any, zk: Any, me: Worker) -> None:
-        await api.repeat(zk, lambda: zk.ensure_path("/log"))
+        await api.retry(zk, lambda zk: zk.ensure_path("/log"), policy=UNTIL_ANSWERED)
         for number in itertools.count():
             value = f"{me.name} {number}"
             fates[value] = "unknown"
@@ -69,7 +69,7 @@ def a_counter_counts_each_addition_once(run: Scene) -> Check:
 
     async def follow(api: Any, zk: Any, me: Worker) -> None:
         newest = seen = 0
-        async with api.SharedValue(zk, "/count", api.INT64).updates() as updates:
+        async with api.SharedValue(zk, "/count", codec=api.INT64).updates() as updates:
             async for item in updates:
                 if item is not None:
                     assert item.mzxid > newest, "an old value after a newer one"
@@ -81,7 +81,7 @@ def a_counter_counts_each_addition_once(run: Scene) -> Check:
 
     async def check(api: Any, zk: Any) -> None:
         assert sorted(added) == list(range(1, len(added) + 1))
-        await api.repeat(zk, lambda: zk.sync("/"))
+        await api.retry(zk, lambda zk: zk.sync("/"), policy=UNTIL_ANSWERED)
         assert await api.Counter(zk, "/count").get() == LAST + len(added)
         assert len(reserved) == len(set(reserved)), "a number was given to two"
         assert set(await tree(api, zk, "/count.ops")) <= {"/count.ops"}, "a marker was left"
@@ -98,7 +98,7 @@ def one_replaces_a_value(run: Scene) -> Check:
     won: list[int] = []
 
     async def replace(api: Any, zk: Any, me: Worker) -> None:
-        value = api.SharedValue(zk, "/value", api.INT32, exactly_once=True)
+        value = api.SharedValue(zk, "/value", codec=api.INT32, exactly_once=True)
         while await me.step():
             present = await value.get()
             following = present.value + 1 if present else 1
@@ -106,8 +106,8 @@ def one_replaces_a_value(run: Scene) -> Check:
                 won.append(following)
 
     async def check(api: Any, zk: Any) -> None:
-        await api.repeat(zk, lambda: zk.sync("/"))
-        final = await api.SharedValue(zk, "/value", api.INT32).get()
+        await api.retry(zk, lambda zk: zk.sync("/"), policy=UNTIL_ANSWERED)
+        final = await api.SharedValue(zk, "/value", codec=api.INT32).get()
         assert sorted(won) == list(range(1, final.value + 1))
 
     run.add(replace, 2)
@@ -153,7 +153,7 @@ def items_flow(run: Scene, make: Callable[[Any, Any], Any], put: Callable[[Any, 
             await me.step()
 
     async def check(api: Any, zk: Any) -> None:
-        await api.repeat(zk, lambda: zk.sync("/"))
+        await api.retry(zk, lambda zk: zk.sync("/"), policy=UNTIL_ANSWERED)
         queue = make(api, zk)
         while await queue.size():
             taken[(await queue.get()).data] += 1

@@ -16,6 +16,10 @@ from typing import Any, Self
 
 import attrs
 
+from pyzk.client import Backoff
+
+UNTIL_ANSWERED = Backoff(idempotent=True)
+"""For calls that may be carried out twice."""
 PACE = 0.002
 """Seconds between two steps of a worker."""
 PATIENCE = 60
@@ -131,7 +135,7 @@ class Inside:
 
 async def tree(api: Any, zk: Any, path: str) -> dict[str, bytes]:
     """Read all znodes below a path, after a sync."""
-    await api.repeat(zk, lambda: zk.sync("/"))
+    await api.retry(zk, lambda zk: zk.sync("/"), policy=UNTIL_ANSWERED)
     found, paths = {}, [path]
     for each in paths:
         try:

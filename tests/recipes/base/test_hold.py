@@ -16,8 +16,8 @@ from pyzk.client import (
     SessionExpiredError,
     SetData,
     ZooKeeper,
-    repeat,
 )
+from pyzk.client.repeating import repeat
 from pyzk.recipes.base.bound import Bound
 from pyzk.recipes.base.hold import Hold
 from pyzk.recipes.errors import LockLost, LossReason

@@ -34,7 +34,7 @@ async def test_a_cache_follows(hosts: str) -> None:
 async def test_a_kept_znode_comes_back(hosts: str) -> None:
     async with connect(hosts) as zk, connect(hosts) as other:
         # With 1 s, a server that is late deletes the znode after the end of the block.
-        async with PersistentNode(zk, "/app/node", b"data", cleanup_grace=PATIENCE) as node:
+        async with PersistentNode(zk, "/app/node", data=b"data", cleanup_grace=PATIENCE) as node:
             await node.ready()
             await other.delete("/app/node")
             await until(lambda: other.exists("/app/node"))
@@ -43,7 +43,7 @@ async def test_a_kept_znode_comes_back(hosts: str) -> None:
 
 
 async def test_a_ttl_znode_and_its_child_come_together(hosts: str) -> None:
-    async with connect(hosts) as zk, TtlNode(zk, "/node", b"data", ttl=60) as node:
+    async with connect(hosts) as zk, TtlNode(zk, "/node", data=b"data", ttl=60) as node:
         await node.ready()
         parent, child = await zk.exists("/node"), await zk.exists("/node/touch")
         assert parent is not None

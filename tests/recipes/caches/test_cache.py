@@ -344,7 +344,7 @@ async def test_a_selector(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, wa
         return not path.endswith("/private")
 
     lab.server.load({"/app/a": b"", "/app/private/b": b""})
-    await zk.set_acls("/app/private", UNREADABLE)
+    await zk.set_acl("/app/private", UNREADABLE)
     async with TreeCache(zk, "/app", selector=selector) as cache:
         await cache.synced()
         await zk.create("/app/a/private", acl=UNREADABLE)
@@ -356,7 +356,7 @@ async def test_a_selector(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, wa
 
 async def test_without_data(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str) -> None:
     lab.server.load({"/app": b"0", "/app/a": b"1"})
-    async with TreeCache(zk, "/app", data=False) as cache:
+    async with TreeCache(zk, "/app", with_data=False) as cache:
         await cache.synced()
         await zk.set("/app/a", b"2")
         await zk.create("/app/b")

@@ -18,7 +18,7 @@ async def test_what_the_server_refuses_ends_the_block(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, watches: str
 ) -> None:
     lab.server.load({"/app/a": b""})
-    await zk.set_acls("/app/a", UNREADABLE)
+    await zk.set_acl("/app/a", UNREADABLE)
     with pytest.raises(NoAuthError) as caught:
         async with TreeCache(zk, "/app") as cache:
             await cache.synced()

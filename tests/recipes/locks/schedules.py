@@ -15,7 +15,8 @@ import trio
 import trio.testing
 from hypothesis import strategies as st
 
-from pyzk.client import NoNodeError, ZooKeeper, ZooKeeperError, repeat
+from pyzk.client import NoNodeError, ZooKeeper, ZooKeeperError
+from pyzk.client.repeating import repeat
 from pyzk.recipes import Grant, Lock, LockLost, RWLock
 
 from ...support.lab import SESSION_TIMEOUT, Lab, open_lab

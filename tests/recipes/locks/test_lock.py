@@ -130,17 +130,17 @@ async def test_what_it_costs(
     assert (requests, events) == ((5 + own) * n - 2, (1 + own) * n - 1)
 
 
-async def test_try_acquire(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_nowait(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
-    async with Lock(zk, "/lock").try_acquire() as grant:
+    async with Lock(zk, "/lock").nowait() as grant:
         assert not grant.lost.is_set()
         before = lab.requests(other)
         with pytest.raises(WouldBlock, match="/lock"):
-            async with Lock(other, "/lock").try_acquire():
+            async with Lock(other, "/lock").nowait():
                 pytest.fail("it is not free")
         assert lab.requests(other) - before == {"create2": 1, "get_children": 1, "delete": 1}
         assert lab.watch_count == 1, "the holder's own"
-    async with Lock(other, "/lock").try_acquire():
+    async with Lock(other, "/lock").nowait():
         pass
 
 
@@ -178,9 +178,9 @@ async def test_a_reentrant_lock_is_released_with_its_last_block(
     async with lock as outer:
         async with lock as inner:
             assert inner is outer
-        assert await lock.locked()
+        assert await lock.is_locked()
         assert not outer.released
-    assert not await lock.locked()
+    assert not await lock.is_locked()
 
 
 async def test_a_grant_that_another_task_released_is_not_entered_again(
@@ -227,7 +227,7 @@ async def test_the_manual_form(autojump_clock: MockClock, lab: Lab, zk: ZooKeepe
         assert grant.deadline() > trio.current_time()
     await grant.release()
     await grant.release()
-    assert not await lock.locked()
+    assert not await lock.is_locked()
 
 
 async def test_nothing_relies_on_what_was_released(
@@ -311,7 +311,7 @@ async def test_a_holder_can_be_stopped_by_it(autojump_clock: MockClock, lab: Lab
     assert isinstance(caught.value, LockLost), "one error to catch"
     assert caught.value.reason is LossReason.REVOKED
     await revoke(other, contender)
-    assert not await lock.locked()
+    assert not await lock.is_locked()
 
 
 async def test_a_grant_says_what_it_is(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
@@ -458,7 +458,7 @@ async def test_ours_queue_behind_every_known_kind(autojump_clock: MockClock, lab
         path = await other.create(f"/lock/{prefix}", ephemeral=True, sequential=True)
         with pytest.raises(WouldBlock):
             await Lock(zk, "/lock").acquire(wait=False)
-        async with Lock(zk, "/lock", recognise=DEFAULT_KINDS - {kind}).try_acquire():
+        async with Lock(zk, "/lock", recognise=DEFAULT_KINDS - {kind}).nowait():
             pass
         await other.delete(path)
 

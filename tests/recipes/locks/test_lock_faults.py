@@ -511,7 +511,7 @@ async def test_a_holder_that_may_not_look_any_more_goes_on(
     other = await lab.client()
     async with Lock(zk, "/lock") as grant:
         changed = other.submit(SetData(grant.path, b"changed"))
-        await other.set_acls(grant.path, [ACL(Perms.ALL & ~Perms.READ, Id("world", "anyone"))])
+        await other.set_acl(grant.path, [ACL(Perms.ALL & ~Perms.READ, Id("world", "anyone"))])
         await changed.wait()
         await trio.sleep(60)
     assert grant.reason is None

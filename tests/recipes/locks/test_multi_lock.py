@@ -94,15 +94,15 @@ async def test_the_first_failure_ends_it(autojump_clock: MockClock, lab: Lab, zk
     await free(lab, zk)
 
 
-async def test_try_acquire(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
+async def test_nowait(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
     both = MultiLock([Lock(zk, "/a"), Lock(zk, "/b")])
     async with Lock(other, "/b"):
         with pytest.raises(WouldBlock):
             await both.acquire(wait=False)
-        async with Lock(other, "/a").try_acquire():
+        async with Lock(other, "/a").nowait():
             pass
-    async with both.try_acquire() as grants:
+    async with both.nowait() as grants:
         assert len(grants) == 2
     await free(lab, zk, other)
 

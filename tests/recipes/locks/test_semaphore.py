@@ -216,7 +216,7 @@ async def test_leases_had_together_are_returned_one_by_one(
         with pytest.raises(WouldBlock):
             await semaphore.acquire(wait=False)
         await leases[0].release()
-        async with semaphore.try_acquire():
+        async with semaphore.nowait():
             assert len(await semaphore.holders()) == 2
     await free(lab, "curator", zk)
 
@@ -230,15 +230,13 @@ async def test_the_manual_form(autojump_clock: MockClock, lab: Lab, zk: ZooKeepe
 
 
 @both_layouts
-async def test_try_acquire(
-    autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout
-) -> None:
+async def test_nowait(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layout: SemaphoreLayout) -> None:
     semaphore = Semaphore(zk, "/pool", 2, layout=layout)
-    async with semaphore.try_acquire():
+    async with semaphore.nowait():
         with pytest.raises(WouldBlock):
             async with semaphore.acquire_many(2, wait=False):
                 raise AssertionError
-        async with semaphore.try_acquire():
+        async with semaphore.nowait():
             with pytest.raises(WouldBlock):
                 await semaphore.acquire(wait=False)
     await free(lab, layout, zk)
@@ -263,13 +261,13 @@ async def test_holders(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, layou
 async def test_a_limit_that_is_shared_takes_effect_while_somebody_waits(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    limit = SharedValue(zk, "/limit", INT32)
+    limit = SharedValue(zk, "/limit", codec=INT32)
     await limit.set(1)
     clients = [await lab.client() for _ in range(4)]
     async with trio.open_nursery() as nursery:
         users = Users(nursery)
         for name, client in zip("abcd", clients, strict=True):
-            source = SharedValue(client, "/limit", INT32)
+            source = SharedValue(client, "/limit", codec=INT32)
             await users.come(name, Semaphore(client, "/pool", 99, limit_source=source))
         assert users.admitted == ["a"]
         await limit.set(3)
@@ -291,7 +289,7 @@ async def test_a_limit_that_is_shared_takes_effect_while_somebody_waits(
 async def test_several_can_be_waited_for_that_are_not_there_yet(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    limit = SharedValue(zk, "/limit", INT32)
+    limit = SharedValue(zk, "/limit", codec=INT32)
     async with trio.open_nursery() as nursery:
         users = Users(nursery)
         await users.come("two", Semaphore(zk, "/pool", 1, limit_source=limit), 2)
@@ -306,7 +304,7 @@ async def test_several_can_be_waited_for_that_are_not_there_yet(
 async def test_a_limit_that_is_no_number_is_raised_in_those_who_wait(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    limit = SharedValue(zk, "/limit", INT32)
+    limit = SharedValue(zk, "/limit", codec=INT32)
     semaphore = Semaphore(zk, "/pool", 1, limit_source=limit)
     async with semaphore, trio.open_nursery() as nursery:
 
@@ -330,7 +328,7 @@ def test_limits_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match="at least one lease"):
         Semaphore(zk, "/pool", 2).acquire_many(0)
     with pytest.raises(ValueError, match="fixed limit"):
-        Semaphore(zk, "/pool", 2, layout="kazoo", limit_source=SharedValue(zk, "/limit", INT32))
+        Semaphore(zk, "/pool", 2, layout="kazoo", limit_source=SharedValue(zk, "/limit", codec=INT32))
 
 
 async def test_the_stored_limit_must_be_the_same(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:

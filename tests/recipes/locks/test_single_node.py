@@ -54,7 +54,7 @@ async def test_the_creator_of_the_znode_has_the_lock(
         with pytest.raises(WouldBlock):
             await SingleNodeLock(other, PATH).acquire(wait=False)
         await grant.verify()
-    async with SingleNodeLock(other, PATH).try_acquire() as later:
+    async with SingleNodeLock(other, PATH).nowait() as later:
         assert later.token > grant.token
     await free(lab, zk, other)
 

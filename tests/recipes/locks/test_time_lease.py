@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from pyzk.client import ACL, Id, NoAuthError, Perms, ZooKeeper
 from pyzk.recipes.errors import ForeignLayout, LockLost
-from pyzk.recipes.locks.time_lease import MultiTimeLease, Tenancy, TimeLease
+from pyzk.recipes.locks.time_lease import MultiTimeLease, TimeLease, TimeLeaseHolder
 
 from ...support.lab import Lab
 
@@ -31,12 +31,12 @@ def lease_of(zk: ZooKeeper, holder: str, duration: float = 60) -> TimeLease:
 async def test_one_at_a_time(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
     ours, theirs = lease_of(zk, "ours"), lease_of(other, "theirs")
-    assert await ours.tenancy() is None
+    assert await ours.last_holder() is None
     assert await ours.obtain()
     assert not await theirs.obtain()
-    tenancy = await theirs.tenancy()
+    tenancy = await theirs.last_holder()
     assert tenancy is not None
-    assert tenancy.holder == "ours"
+    assert tenancy.name == "ours"
     await trio.sleep(50)
     assert await ours.obtain(), "renewed"
     await trio.sleep(50)
@@ -52,7 +52,7 @@ async def test_the_layout(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) ->
     assert data == b'{"version": 1, "holder": "ours", "end": "2024-01-02T12:01:30"}'
     assert stat.ephemeralOwner == 0
     assert await zk.get_children("/lease") == ["lease_holder"], "the lock is released"
-    assert await lease_of(zk, "any").tenancy() == Tenancy("ours", NOON + timedelta(seconds=90))
+    assert await lease_of(zk, "any").last_holder() == TimeLeaseHolder("ours", NOON + timedelta(seconds=90))
 
 
 async def test_it_outlives_its_holder(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
@@ -82,9 +82,9 @@ async def test_all_at_once(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -
     async with trio.open_nursery() as nursery:
         for number in range(6):
             nursery.start_soon(attempt, f"holder {number}")
-    tenancy = await lease_of(zk, "any").tenancy()
+    tenancy = await lease_of(zk, "any").last_holder()
     assert tenancy is not None
-    assert obtained == [tenancy.holder]
+    assert obtained == [tenancy.name]
 
 
 @pytest.mark.row("F1", "F2")
@@ -156,7 +156,7 @@ async def test_a_later_version_is_left_alone(autojump_clock: MockClock, lab: Lab
     lab.server.load({"/lease/lease_holder": json.dumps({"version": 2, "anything": "else"})})
     lease = lease_of(zk, "ours")
     assert not await lease.obtain()
-    assert await lease.tenancy() is None
+    assert await lease.last_holder() is None
 
 
 @pytest.mark.parametrize(

@@ -58,12 +58,12 @@ async def test_the_layout(
 
 
 async def test_members_data(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    party = Party(zk, "/party", "me", b"\xff payload", layout="curator-group")
+    party = Party(zk, "/party", "me", data=b"\xff payload", layout="curator-group")
     async with party:
         (member,) = await party.members()
         assert (member.name, member.id, member.data) == ("me", "me", b"\xff payload")
     with pytest.raises(ValueError, match="kazoo"):
-        Party(zk, "/party", "me", b"data")
+        Party(zk, "/party", "me", data=b"data")
 
 
 @pytest.mark.row("F18", "E-55")

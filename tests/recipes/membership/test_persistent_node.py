@@ -35,7 +35,7 @@ async def owner(zk: ZooKeeper, path: str) -> int | None:
 async def test_it_is_there_for_the_length_of_the_block(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode
 ) -> None:
-    async with PersistentNode(zk, "/a/b/node", b"data", mode) as node:
+    async with PersistentNode(zk, "/a/b/node", data=b"data", mode=mode) as node:
         await node.ready()
         assert lab.server.dump()["/a/b/node"] == b"data"
         assert await owner(zk, "/a/b/node") == (zk.session.id if mode is CreateMode.EPHEMERAL else 0)
@@ -48,7 +48,7 @@ async def test_it_is_there_for_the_length_of_the_block(
 async def test_it_is_created_again_when_it_is_deleted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode
 ) -> None:
-    async with PersistentNode(zk, "/node", b"data", mode) as node:
+    async with PersistentNode(zk, "/node", data=b"data", mode=mode) as node:
         await node.ready()
         for _ in range(3):  # not only after the first event (trap E-45)
             await zk.delete("/node")
@@ -60,7 +60,7 @@ async def test_it_is_created_again_when_it_is_deleted(
 async def test_it_is_created_again_in_the_next_session(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    async with PersistentNode(zk, "/node", b"data") as node:
+    async with PersistentNode(zk, "/node", data=b"data") as node:
         await node.ready()
         lab.server.expire(zk.session.id)
         assert "/node" not in lab.server.dump()
@@ -80,7 +80,7 @@ async def test_it_is_created_again_after_a_partition(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
-    async with PersistentNode(zk, "/node", b"data") as node:
+    async with PersistentNode(zk, "/node", data=b"data") as node:
         await node.ready()
         lab.cut_off(zk)
         await trio.sleep(30)
@@ -92,7 +92,7 @@ async def test_it_is_created_again_after_a_partition(
 
 @pytest.mark.row("F10")
 async def test_a_restarted_server_changes_nothing(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    async with PersistentNode(zk, "/node", b"data") as node:
+    async with PersistentNode(zk, "/node", data=b"data") as node:
         await node.ready()
         before = await zk.exists("/node")
         lab.server.restart(keep_data=True)
@@ -108,7 +108,7 @@ async def test_a_restarted_server_changes_nothing(autojump_clock: MockClock, lab
 async def test_it_is_created_again_on_an_emptied_server(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode
 ) -> None:
-    async with PersistentNode(zk, "/a/node", b"data", mode) as node:
+    async with PersistentNode(zk, "/a/node", data=b"data", mode=mode) as node:
         await node.ready()
         lab.server.restart(keep_data=False)
         await trio.sleep(60)
@@ -132,7 +132,7 @@ async def test_a_lost_connection_while_it_is_created(
 ) -> None:
     await zk.create("/a")
     with lab.server.fault(op="create", path="/a/node", when=when, action="disconnect"):  # type: ignore[arg-type]
-        async with PersistentNode(zk, "/a/node", b"data", mode) as node:
+        async with PersistentNode(zk, "/a/node", data=b"data", mode=mode) as node:
             await node.ready()
             assert lab.server.dump()["/a/node"] == b"data"
     assert "/a/node" not in lab.server.dump()
@@ -143,7 +143,7 @@ async def test_a_session_that_expires_while_it_is_created(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     with lab.server.fault(op="create", path="/node", when="before", action="drop_reply"):
-        async with PersistentNode(zk, "/node", b"data") as node:
+        async with PersistentNode(zk, "/node", data=b"data") as node:
             await trio.sleep(1)
             lab.server.expire(zk.session.id)
             await node.ready()
@@ -157,7 +157,7 @@ async def test_a_lost_connection_while_it_is_deleted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode, when: str
 ) -> None:
     with lab.server.fault(op="delete", path="/node", when=when, action="disconnect"):  # type: ignore[arg-type]
-        async with PersistentNode(zk, "/node", b"data", mode) as node:
+        async with PersistentNode(zk, "/node", data=b"data", mode=mode) as node:
             await node.ready()
         await trio.sleep(2)
     assert "/node" not in lab.server.dump()
@@ -168,7 +168,7 @@ async def test_a_lost_connection_while_it_is_deleted(
 async def test_the_block_is_left_while_cut_off(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, mode: CreateMode
 ) -> None:
-    async with PersistentNode(zk, "/node", b"data", mode) as node:
+    async with PersistentNode(zk, "/node", data=b"data", mode=mode) as node:
         await node.ready()
         lab.cut_off(zk)
         await trio.sleep(30)
@@ -184,7 +184,7 @@ async def test_the_block_is_left_while_cut_off(
 async def test_the_block_is_left_as_the_session_expires(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    async with PersistentNode(zk, "/node", b"data") as node:
+    async with PersistentNode(zk, "/node", data=b"data") as node:
         await node.ready()
         lab.server.expire(zk.session.id)
     await trio.sleep(5)
@@ -201,7 +201,7 @@ async def test_a_cancelled_block_leaves_nothing(
     await zk.create("/a")
     fault = lab.server.fault(op=op, path="/a/node", when="after", action="delay", seconds=1, required=False)
     with fault, trio.move_on_after(tenths / 10):
-        async with PersistentNode(zk, "/a/node", b"data", mode) as node:
+        async with PersistentNode(zk, "/a/node", data=b"data", mode=mode) as node:
             await node.ready()
             await trio.sleep_forever()
     await trio.sleep(3)
@@ -226,7 +226,7 @@ async def test_a_znode_that_may_not_be_deleted(autojump_clock: MockClock, lab: L
     with pytest.raises(NoAuthError):
         async with PersistentNode(zk, "/a/node") as node:
             await node.ready()
-            await zk.set_acls("/a", LOCKED)
+            await zk.set_acl("/a", LOCKED)
 
 
 async def test_the_users_exception_comes_out_as_it_is(
@@ -277,7 +277,7 @@ async def test_the_client_closes(autojump_clock: MockClock, lab: Lab) -> None:
 
 
 async def test_data_are_changed(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    async with PersistentNode(zk, "/node", b"old") as node:
+    async with PersistentNode(zk, "/node", data=b"old") as node:
         await node.set_data(b"new")
         assert lab.server.dump()["/node"] == b"new"
         await zk.delete("/node")
@@ -287,7 +287,7 @@ async def test_data_are_changed(autojump_clock: MockClock, lab: Lab, zk: ZooKeep
 
 @pytest.mark.row("E-45")
 async def test_data_are_changed_while_cut_off(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    async with PersistentNode(zk, "/node", b"old") as node:
+    async with PersistentNode(zk, "/node", data=b"old") as node:
         await node.ready()
         lab.cut_off(zk)
         with trio.move_on_after(30) as patience:
@@ -302,7 +302,7 @@ async def test_data_are_changed_while_cut_off(autojump_clock: MockClock, lab: La
 async def test_a_lost_connection_while_data_are_changed(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: str
 ) -> None:
-    async with PersistentNode(zk, "/node", b"old") as node:
+    async with PersistentNode(zk, "/node", data=b"old") as node:
         await node.ready()
         with lab.server.fault(op="set_data", when=when, action="disconnect"):  # type: ignore[arg-type]
             await node.set_data(b"new")
@@ -311,7 +311,7 @@ async def test_a_lost_connection_while_data_are_changed(
 
 async def test_what_others_write_is_left_alone(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
-    async with PersistentNode(zk, "/node", b"ours") as node:
+    async with PersistentNode(zk, "/node", data=b"ours") as node:
         await node.ready()
         await other.set("/node", b"theirs")
         await trio.sleep(1)
@@ -324,7 +324,7 @@ async def test_what_others_write_is_left_alone(autojump_clock: MockClock, lab: L
 async def test_it_waits_for_another_owner(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     other = await lab.client()
     await other.create("/node", b"theirs", ephemeral=True)
-    async with PersistentNode(zk, "/node", b"ours") as node:
+    async with PersistentNode(zk, "/node", data=b"ours") as node:
         with trio.move_on_after(5) as patience:
             await node.ready()
         assert patience.cancelled_caught
@@ -340,9 +340,9 @@ async def test_it_waits_for_another_owner(autojump_clock: MockClock, lab: Lab, z
 async def test_one_who_gives_up_leaves_the_others_znode(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
-    async with PersistentNode(zk, "/node", b"first") as first:
+    async with PersistentNode(zk, "/node", data=b"first") as first:
         await first.ready()
-        async with PersistentNode(zk, "/node", b"second"):  # in the same session, even
+        async with PersistentNode(zk, "/node", data=b"second"):  # in the same session, even
             await trio.sleep(5)
         assert lab.server.dump()["/node"] == b"first"
         assert lab.server.history(kind="request", op="delete") == []
@@ -354,7 +354,7 @@ async def test_one_that_another_has_put_in_its_place(
 ) -> None:
     other = zk if same_session else await lab.client()
     replace = [Delete("/node"), Create("/node", b"theirs", ephemeral=True)]
-    async with PersistentNode(zk, "/node", b"ours") as node:
+    async with PersistentNode(zk, "/node", data=b"ours") as node:
         await node.ready()
         await other.multi(replace)
         with trio.move_on_after(5) as patience:
@@ -371,7 +371,7 @@ async def test_what_another_has_put_in_its_place_is_not_deleted(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     other = await lab.client()
-    async with PersistentNode(zk, "/node", b"ours") as node:
+    async with PersistentNode(zk, "/node", data=b"ours") as node:
         await node.ready()
         lab.cut_off(zk)
         await other.multi([Delete("/node"), Create("/node", b"theirs", ephemeral=True)])
@@ -386,7 +386,7 @@ async def test_takeover_replaces_the_znode_of_another(
 ) -> None:
     other = await lab.client()
     await other.create("/node", b"theirs", ephemeral=True)
-    async with PersistentNode(zk, "/node", b"ours", conflict="takeover") as node:
+    async with PersistentNode(zk, "/node", data=b"ours", conflict="takeover") as node:
         await node.ready()
         assert await owner(zk, "/node") == zk.session.id, "created, not just written"
         assert lab.server.dump()["/node"] == b"ours"
@@ -398,7 +398,7 @@ async def test_on_request_a_znode_of_another_is_an_error(
     other = await lab.client()
     await other.create("/node", b"theirs", ephemeral=True)
     with pytest.raises(NodeExistsError):
-        async with PersistentNode(zk, "/node", b"ours", conflict="raise"):
+        async with PersistentNode(zk, "/node", data=b"ours", conflict="raise"):
             await trio.sleep_forever()
     assert lab.server.dump()["/node"] == b"theirs"
 
@@ -409,7 +409,7 @@ async def test_a_znode_of_an_earlier_session_is_not_taken_for_ours(
 ) -> None:
     earlier = await lab.client()
     await earlier.create("/node", b"old", ephemeral=True)
-    node = PersistentNode(zk, "/node", b"new", conflict="raise")
+    node = PersistentNode(zk, "/node", data=b"new", conflict="raise")
     node._sessions.add(earlier.session.id)  # a follower that lags behind may still show it
     async with node:
         await node.ready()
@@ -422,7 +422,9 @@ async def test_a_persistent_znode_that_is_there_is_taken_over(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper
 ) -> None:
     await zk.create("/node", b"left over")
-    async with PersistentNode(zk, "/node", b"ours", CreateMode.PERSISTENT, conflict="raise") as node:
+    async with PersistentNode(
+        zk, "/node", data=b"ours", mode=CreateMode.PERSISTENT, conflict="raise"
+    ) as node:
         await node.ready()
         assert lab.server.dump()["/node"] == b"ours"
     assert "/node" not in lab.server.dump()
@@ -438,7 +440,7 @@ async def test_a_sequential_one_keeps_its_number(  # and its name does not grow
     await zk.create("/a")
     mode = CreateMode.EPHEMERAL_SEQUENTIAL
     with lab.server.fault(op="create", path="/a/*", when="after", action="disconnect"):
-        async with PersistentNode(zk, "/a/node-", b"data", mode) as node:
+        async with PersistentNode(zk, "/a/node-", data=b"data", mode=mode) as node:
             await node.ready()
             path = node.path
             assert path.startswith("/a/_c_")
@@ -483,4 +485,4 @@ async def test_tasks_that_wait_for_the_znode_are_told_of_the_end(
 
 async def test_what_cannot_be_kept() -> None:
     with pytest.raises(ValueError, match="CONTAINER"):
-        PersistentNode(None, "/node", b"", CreateMode.CONTAINER)  # type: ignore[arg-type]
+        PersistentNode(None, "/node", data=b"", mode=CreateMode.CONTAINER)  # type: ignore[arg-type]

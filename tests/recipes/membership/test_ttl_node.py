@@ -16,7 +16,7 @@ REAPED = 61.0
 
 
 async def test_it_lives_as_long_as_its_owner(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    async with TtlNode(zk, "/a/node", b"data", ttl=10) as node:
+    async with TtlNode(zk, "/a/node", data=b"data", ttl=10) as node:
         await node.ready()
         czxid = (await zk.get("/a/node"))[1].czxid
         await trio.sleep(500)
@@ -29,7 +29,7 @@ async def test_it_lives_as_long_as_its_owner(autojump_clock: MockClock, lab: Lab
 
 
 async def test_it_outlives_the_session(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    async with TtlNode(zk, "/node", b"data", ttl=100) as node:
+    async with TtlNode(zk, "/node", data=b"data", ttl=100) as node:
         await node.ready()
         lab.cut_off(zk)
         await trio.sleep(50)
@@ -66,7 +66,7 @@ async def test_touching_is_all_it_costs(autojump_clock: MockClock, lab: Lab, zk:
 @pytest.mark.row("F15")
 @pytest.mark.parametrize("path", ["/node", "/node/touch"])
 async def test_an_operator_deletes_it(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, path: str) -> None:
-    async with TtlNode(zk, "/node", b"data", ttl=100) as node:
+    async with TtlNode(zk, "/node", data=b"data", ttl=100) as node:
         await node.ready()
         await zk.delete(path, recursive=True)
         await trio.sleep(51)
@@ -77,7 +77,7 @@ async def test_an_operator_deletes_it(autojump_clock: MockClock, lab: Lab, zk: Z
 
 @pytest.mark.row("F11", "F17")
 async def test_an_emptied_server(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    async with TtlNode(zk, "/a/node", b"data", ttl=100) as node:
+    async with TtlNode(zk, "/a/node", data=b"data", ttl=100) as node:
         await node.ready()
         lab.server.restart(keep_data=False)
         await trio.sleep(60)
@@ -90,14 +90,14 @@ async def test_a_lost_connection_while_it_is_created(
     autojump_clock: MockClock, lab: Lab, zk: ZooKeeper, when: str
 ) -> None:
     with lab.server.fault(op="multi", when=when, action="disconnect"):  # type: ignore[arg-type]
-        async with TtlNode(zk, "/node", b"data", ttl=10) as node:
+        async with TtlNode(zk, "/node", data=b"data", ttl=10) as node:
             await node.ready()
             assert lab.server.dump() == {"/node": b"data", "/node/touch": b""}
 
 
 async def test_one_that_is_there_is_taken_over(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
     await zk.create("/node", b"old", ttl=10)  # as Curator leaves it behind, without the child
-    async with TtlNode(zk, "/node", b"new", ttl=10) as node:
+    async with TtlNode(zk, "/node", data=b"new", ttl=10) as node:
         await node.ready()
         assert lab.server.dump() == {"/node": b"new", "/node/touch": b""}
         await node.set_data(b"newer")

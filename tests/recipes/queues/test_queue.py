@@ -231,4 +231,4 @@ async def test_the_acl_is_that_of_directories_and_items(
     async with queue.claim() as item:
         (claim,) = await zk.get_children("/q.claims")
         for path in ["/q", item.path, "/q.claims", f"/q.claims/{claim}", "/q.puts"]:
-            assert (await zk.get_acls(path))[0] == acl, path
+            assert (await zk.get_acl(path))[0] == acl, path

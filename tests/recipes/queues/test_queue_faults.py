@@ -442,7 +442,7 @@ async def test_access_is_denied(autojump_clock: MockClock, lab: Lab, zk: ZooKeep
     await queue.put(b"x")
     await contents(queue)
     await queue.put(b"x")
-    await zk.set_acls(protected, READ_ONLY)
+    await zk.set_acl(protected, READ_ONLY)
     with pytest.raises(NoAuthError):
         await (queue.put(b"y") if protected == "/q" else queue.get())
     if protected == "/q":

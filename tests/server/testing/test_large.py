@@ -16,6 +16,7 @@ from pyzk.protocol.multi import MultiOp, encode_multi
 from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
 from pyzk.server.control.views import turns
+from pyzk.server.core.txn import Replace
 from pyzk.server.testing import history
 from pyzk.server.testing.describe import describe_reply, describe_request, reply_facts
 
@@ -295,3 +296,169 @@ async def test_of_very_many_events_at_once_the_first_are_recorded() -> None:
         assert await b.next()
         assert len(server.history(kind="event")) == 32
         assert "and 4,968 more events" in [entry.text for entry in server.history(kind="connection")]
+
+
+@pytest.fixture
+def one_step_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SLICE", 0.0)  # each pause ends a turn
+
+
+async def working(server: Any, clients: int = 3) -> list[Callable[[int], Any]]:
+    """Clients that write and read as fast as they can."""
+    made = [await StreamClient(server.open_stream()).connect() for _ in range(clients)]
+
+    async def one(client: StreamClient, n: int) -> None:
+        path = f"/p{n % 7}/c{n % 40}"
+        if n % 5 == 0:
+            await client.request(OpCode.DELETE, r.DeleteRequest(path, -1))
+        elif n % 5 == 1:
+            await client.create(path, b"again", flags=n % 2)
+        elif n % 5 == 2:
+            await client.create(f"/p{n % 7}/new{n}")
+        elif n % 5 == 3:
+            await client.request(OpCode.SET_ACL, r.SetACLRequest(f"/p{n % 7}/c{n % 39}", READ_ONLY, -1))
+        else:
+            await client.request(OpCode.SET_DATA, r.SetDataRequest(f"/p{n % 7}/c{n % 39}", b"%d" % n, -1))
+
+    return [partial(one, client) for client in made]
+
+
+READ_ONLY = (r.ACL(17, r.Id("world", "anyone")),)
+
+
+def form(node: Any) -> Any:
+    """All there is of a znode and below it."""
+    children = node.children
+    below = None
+    if children is not None:
+        below = children.created, children.changed, [(name, form(each)) for name, each in children.items()]
+    return node.data, node.acl, node.packed_stat(), node.owner, below
+
+
+@pytest.mark.usefixtures("one_step_a_turn")
+async def test_a_snapshot_in_steps_is_the_tree_at_one_zxid() -> None:
+    async with open_server(clock="frozen") as server:
+        server.load({f"/p{p}": {f"c{n}": "data" for n in range(300)} for p in range(7)})
+        server.load({"/zookeeper/quota/p1/zookeeper_limits": "count=5000,bytes=500000"})
+        server.load({"/zookeeper/quota/p1/zookeeper_stats": ""})
+        api, tree = Api(server), server.running.engine.tree
+        writers = await working(server)
+        kept: dict[int, Any] = {}
+        done = trio.Event()
+        written = count()
+
+        async def write(one: Callable[[int], Any], n: int) -> None:
+            while not done.is_set():
+                await one(n)
+                n += 1
+                next(written)
+
+        async with trio.open_nursery() as nursery:
+            for n, one in enumerate(writers):
+                nursery.start_soon(write, one, n)
+            with server.running.following(lambda txn: kept.update({txn.zxid: form(tree.nodes["/"])})):
+                answer = await api.post("/snapshots")
+            done.set()
+        assert next(written) > 20, "clients have written meanwhile"
+        [snapshot] = api.control.snapshots.values()
+        assert int(answer["zxid"], 16) == snapshot.zxid
+        assert form(snapshot._root) == kept[snapshot.zxid]
+
+
+@pytest.mark.usefixtures("one_step_a_turn")
+async def test_a_restore_in_steps_is_one_transaction() -> None:
+    async with open_server(clock="frozen") as server:
+        watcher = await StreamClient(server.open_stream()).connect()
+        ending = await StreamClient(server.open_stream()).connect()
+        server.load({f"/p{p}": {f"c{n}": "data" for n in range(300)} for p in range(7)})
+        await ending.create("/p3/mine", flags=1)
+        api = Api(server)
+        number = (await api.post("/snapshots"))["snapshot"]
+        before = {path: data for path, data in server.dump().items() if path != "/p3/mine"}
+        writers = await working(server)
+        done = trio.Event()
+        turns_taken = count()
+
+        async def write(one: Callable[[int], Any], n: int) -> None:
+            while not done.is_set():
+                await one(n)
+                n += 1
+
+        async def watch_and_end() -> None:
+            for _ in range(30):
+                await trio.lowlevel.checkpoint()
+            server.expire(ending.session_id)
+            await watcher.create("/late")
+            await watcher.exists("/late", watch=True)
+            await watcher.request(OpCode.ADD_WATCH, r.AddWatchRequest("/p6", 1))
+            while not done.is_set():
+                await trio.lowlevel.checkpoint()
+                next(turns_taken)
+
+        async with trio.open_nursery() as nursery:
+            for n, one in enumerate(writers):
+                nursery.start_soon(write, one, n)
+            nursery.start_soon(watch_and_end)
+            snapshot = api.control.snapshots[number]
+            replaced: dict[str, bytes | None] = {}
+            with server.running.following(lambda txn: replaced.update(at_replace(server, txn))):
+                await api.post(f"/snapshots/{number}/restore")
+            done.set()
+        assert next(turns_taken) > 20, "others run meanwhile"
+        assert replaced == before
+        assert server.running.engine.zxid > snapshot.zxid
+        events = [e.text for e in server.history(kind="event", session=watcher.session_id)]
+        assert "deleted /late" in events
+        assert any(text.startswith(("changed /p6/", "created /p6/", "deleted /p6/")) for text in events)
+
+
+def at_replace(server: Any, txn: Any) -> dict[str, bytes | None]:
+    return server.dump() if isinstance(txn.effect, Replace) else {}
+
+
+@pytest.mark.usefixtures("one_step_a_turn")
+async def test_a_tree_replaced_in_steps_is_like_one_replaced_at_once() -> None:
+    async with open_server(clock="frozen") as server, open_server(clock="frozen") as other:
+        for each in (server, other):
+            owner = await StreamClient(each.open_stream()).connect()
+            each.load({"/a": {"b": "1", "c": "2"}, "/d": "3"})
+            each.load({"/zookeeper/quota/a/zookeeper_limits": "count=5,bytes=-1"})
+            each.load({"/zookeeper/quota/a/zookeeper_stats": ""})
+            await owner.create("/a/e", flags=1)
+        api, synchronous = Api(server), other.snapshot()
+        number = (await api.post("/snapshots"))["snapshot"]
+        for each in (server, other):
+            each.expire(each.sessions()[0].id)
+            each.load({"/a/b": "4", "/new": "5"})
+        await api.post(f"/snapshots/{number}/restore")
+        other.restore(synchronous)
+        for each in (server, other):
+            each.load({"/a/f": "6"})
+        one, two = server.running.engine.tree, other.running.engine.tree
+        assert len(one) == len(two)
+        assert (one.data_size, one.ephemerals) == (two.data_size, two.ephemerals)
+        assert one.quotas.usage("/a") == two.quotas.usage("/a") == {"count": 4, "bytes": 3}
+        assert server.dump() == other.dump()
+
+
+@pytest.mark.usefixtures("one_step_a_turn")
+@pytest.mark.parametrize("route", ["POST /reset", "DELETE /snapshots/{}", "POST /snapshots/{}/restore"])
+async def test_a_tree_is_freed_in_turns(route: str) -> None:
+    async with open_server(clock="frozen") as server:
+        api = Api(server)
+        server.load({f"/n{n}": "data" for n in range(3000)})
+        number = (await api.post("/snapshots"))["snapshot"]
+        rounds = 0
+
+        async def others() -> None:
+            nonlocal rounds
+            while True:
+                rounds += 1
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others)
+            status, _ = await api.ask(*route.format(number).split())
+            assert status == 200
+            assert rounds > 50
+            nursery.cancel_scope.cancel()

@@ -53,7 +53,7 @@ async def test_leaders_in_turn(
         curator.client(hosts) as client,
         trio.open_nursery() as nursery,
     ):
-        first = Candidate(LeaderElection(zk, "/leader", id=b"ours", layout=layout))
+        first = Candidate(LeaderElection(zk, "/leader", id="ours", layout=layout))
         nursery.start_soon(first.run)
         await first.leads.wait()
         theirs = await client.make(kind, "/leader", "theirs")
@@ -73,11 +73,11 @@ async def test_leaders_in_turn(
         assert leader is not None
         assert (leader.data, leader.stat.ephemeralOwner) == (b"theirs", client.session)
 
-        again = LeaderElection(zk, "/leader", id=b"again", layout=layout)
+        again = LeaderElection(zk, "/leader", id="again", layout=layout)
         second = Candidate(again)
         nursery.start_soon(second.run)
         await second.waits()
-        assert [candidate.data for candidate in await again.participants()] == [b"theirs", b"again"]
+        assert [candidate.data for candidate in await again.contenders()] == [b"theirs", b"again"]
         assert await theirs("participants") == ["theirs", "again"]
         await theirs("close" if kind == "latch" else "resign")
         await second.leads.wait()
@@ -163,7 +163,7 @@ async def test_latches_of_both(hosts: str, curator: CuratorProcess) -> None:
         theirs = await client.make("latch", "/leader", "theirs")
         await theirs("start")
         assert await theirs.event() == "leads"
-        async with LeaderLatch(zk, "/leader", id=b"ours") as latch:
+        async with LeaderLatch(zk, "/leader", id="ours") as latch:
             await when_there_are(2, zk, "/leader")
             assert await theirs("participants") == ["theirs", "ours"]
             assert not latch.is_leader
@@ -210,7 +210,7 @@ async def test_our_candidate_whose_create_loses_its_reply(
     async with connect(server.hosts) as zk, curator.client(server.hosts) as client:
         await zk.create("/leader")
         with server.fault(op="create", session=zk.session.id, when="after", action="disconnect"):
-            async with LeaderElection(zk, "/leader", id=b"ours").lead() as term:
+            async with LeaderElection(zk, "/leader", id="ours").lead() as term:
                 theirs = await client.make("latch", "/leader", "theirs")
                 await theirs("start")
                 await waits_for(server, client.session, term.path)

@@ -108,7 +108,7 @@ async def test_each_lists_the_other(hosts: str, curator: CuratorProcess) -> None
         (theirs,) = await lock.contenders()
         assert theirs.stat.ephemeralOwner == client.session
         assert theirs.data == await client.remote("default_data")
-        assert await lock.locked()
+        assert await lock.is_locked()
         await mutex("release")
         await zk.delete("/lock/letters")
         async with lock as grant:

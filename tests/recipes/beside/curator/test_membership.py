@@ -26,7 +26,7 @@ async def their_members(group: Remote, expected: list[str]) -> None:
 
 async def test_a_group_of_both(hosts: str, curator: CuratorProcess) -> None:
     async with connect(hosts) as zk, curator.client(hosts) as client:
-        party = Party(zk, "/group", "ours", b"1", layout="curator-group")
+        party = Party(zk, "/group", "ours", data=b"1", layout="curator-group")
         changes = party.changes()
         async with party:
             assert {member.id for member in (await anext(changes)).joined} == {"ours"}
@@ -83,9 +83,9 @@ async def test_we_do_not_take_curators_node_for_ours(server: EmbeddedServer, cur
         theirs = await client.make("persistent_node", "/node", "EPHEMERAL", b"theirs")
         await theirs("start")
         with pytest.raises(NodeExistsError):
-            async with PersistentNode(zk, "/node", b"ours", conflict="raise") as ours:
+            async with PersistentNode(zk, "/node", data=b"ours", conflict="raise") as ours:
                 await ours.ready()
-        async with PersistentNode(zk, "/node", b"ours") as ours:
+        async with PersistentNode(zk, "/node", data=b"ours") as ours:
             await until(lambda: [s for s in server.sessions() if s.id == zk.session.id and s.watches])
             assert server.dump(form="nodes")["/node"].owner == client.session
             await theirs("close")
@@ -103,7 +103,7 @@ async def test_we_do_not_take_curators_node_for_ours(server: EmbeddedServer, cur
 async def test_each_brings_a_deleted_node_back(server: EmbeddedServer, curator: CuratorProcess) -> None:
     """Whoever is faster; the other lets it be."""
     async with connect(server.hosts) as zk, curator.client(server.hosts) as client:
-        async with PersistentNode(zk, "/node", b"same") as ours:
+        async with PersistentNode(zk, "/node", data=b"same") as ours:
             await ours.ready()
             theirs = await client.make("persistent_node", "/node", "EPHEMERAL", b"same")
             await theirs("start")
@@ -130,13 +130,13 @@ async def test_a_ttl_node(server: EmbeddedServer, curator: CuratorProcess) -> No
             "/node/touch": ("ttl", 300, await client.remote("default_data")),
         }
         await theirs("close")
-        async with TtlNode(zk, "/node", b"ours", ttl=0.3) as ours:
+        async with TtlNode(zk, "/node", data=b"ours", ttl=0.3) as ours:
             await ours.ready()
             await touched(server)
             assert server.dump()["/node"] == b"ours"
         await zk.delete("/node", recursive=True)
 
-        async with TtlNode(zk, "/node", b"ours", ttl=0.3) as ours:
+        async with TtlNode(zk, "/node", data=b"ours", ttl=0.3) as ours:
             await ours.ready()
             assert list(server.dump("/node")) == ["/node", "/node/touch"]
         again = await client.make("ttl_node", "/node", 300, b"theirs")

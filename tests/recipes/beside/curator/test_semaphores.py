@@ -59,7 +59,7 @@ async def test_leases_are_shared(hosts: str, curator: CuratorProcess) -> None:
             assert await is_held(ours)
             assert await theirs("try", 0) is None
             await theirs("release", second)
-            async with ours.try_acquire():
+            async with ours.nowait():
                 assert await theirs("try", 0) is None
             assert await theirs("try", 0) is not None
         await when_there_are(2, zk, LEASES)
@@ -166,7 +166,7 @@ async def test_a_limit_that_changes(server: EmbeddedServer, curator: CuratorProc
         curator.client(server.hosts) as client,
         trio.open_nursery() as nursery,
     ):
-        limit = SharedValue(zk, "/limit", INT32)
+        limit = SharedValue(zk, "/limit", codec=INT32)
         await limit.set(1)
         theirs = await client.make("counted_semaphore", "/semaphore", "/limit")
         ours = Semaphore(zk, "/semaphore", 1, limit_source=limit)
@@ -241,9 +241,9 @@ async def test_multi_locks(hosts: str, curator: CuratorProcess) -> None:
             assert await zk.get_children("/b") == []
         await theirs("acquire")
         with pytest.raises(WouldBlock):
-            async with ours.try_acquire():
+            async with ours.nowait():
                 pass
         assert await zk.get_children("/a") == []
         await theirs("release")
-        async with ours.try_acquire():
+        async with ours.nowait():
             pass

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 import trio
 
 from pyzk.client import connect
-from pyzk.recipes.codecs import INT32, MalformedValue
+from pyzk.recipes.codecs import INT32, INT64, Codec, MalformedValue
 from pyzk.recipes.counter import Counter
 from pyzk.recipes.shared_value import SharedValue
 from pyzk.server.testing import EmbeddedServer
 
 from .process import CuratorError, CuratorProcess
 
-Width = Literal["int32", "int64"]
-WIDTHS: list[tuple[Width, str]] = [("int32", "atomic_integer"), ("int64", "atomic_long")]
+WIDTHS = [(INT32, "atomic_integer"), (INT64, "atomic_long")]
 
 
 @pytest.mark.parametrize(("width", "kind"), WIDTHS)
-async def test_counting_in_turns(hosts: str, curator: CuratorProcess, width: Width, kind: str) -> None:
+async def test_counting_in_turns(hosts: str, curator: CuratorProcess, width: Codec[int], kind: str) -> None:
     async with connect(hosts) as zk, curator.client(hosts) as client:
         ours = Counter(zk, "/counters/a", codec=width)
         theirs = await client.make(kind, "/counters/a")
@@ -41,7 +38,7 @@ async def test_counting_in_turns(hosts: str, curator: CuratorProcess, width: Wid
 
 @pytest.mark.parametrize(("width", "kind"), WIDTHS)
 async def test_counting_at_once(
-    server: EmbeddedServer, curator: CuratorProcess, width: Width, kind: str
+    server: EmbeddedServer, curator: CuratorProcess, width: Codec[int], kind: str
 ) -> None:
     """Nobody's addition is lost."""
     async with connect(server.hosts) as zk, curator.client(server.hosts) as client:
@@ -63,17 +60,17 @@ async def test_counting_at_once(
 
 async def test_widths_are_not_mixed_up(server: EmbeddedServer, curator: CuratorProcess) -> None:
     async with connect(server.hosts) as zk, curator.client(server.hosts) as client:
-        await Counter(zk, "/narrow", codec="int32").add(1)
+        await Counter(zk, "/narrow", codec=INT32).add(1)
         with pytest.raises(CuratorError):
             await (await client.make("atomic_long", "/narrow"))("get")
         await (await client.make("atomic_long", "/wide"))("add", 1)
         with pytest.raises(MalformedValue):
-            await Counter(zk, "/wide", codec="int32").get()
+            await Counter(zk, "/wide", codec=INT32).get()
 
 
 async def test_a_shared_count(hosts: str, curator: CuratorProcess) -> None:
     async with connect(hosts) as zk, curator.client(hosts) as client:
-        ours = SharedValue(zk, "/values/count", INT32)
+        ours = SharedValue(zk, "/values/count", codec=INT32)
         assert await ours.compare_and_set(None, 3)
         theirs = await client.make("shared_count", "/values/count", 99)
         await theirs("start")
@@ -91,7 +88,7 @@ async def test_a_shared_count(hosts: str, curator: CuratorProcess) -> None:
             assert await ours.compare_and_set(second, 5)
             await theirs.wait_event(5)
             assert await theirs("get") == 5
-        assert await Counter(zk, "/values/count", codec="int32").add(1) == (5, 6)
+        assert await Counter(zk, "/values/count", codec=INT32).add(1) == (5, 6)
         await theirs.wait_event(6)
 
 
@@ -114,7 +111,7 @@ async def test_a_shared_value(hosts: str, curator: CuratorProcess) -> None:
 async def test_a_read_that_curator_makes_stale(server: EmbeddedServer, curator: CuratorProcess) -> None:
     """Its write comes between our read and our write: we add to what it has written."""
     async with connect(server.hosts) as zk, curator.client(server.hosts) as client:
-        ours = Counter(zk, "/counter", codec="int64")
+        ours = Counter(zk, "/counter", codec=INT64)
         await ours.set(10)
         theirs = await client.make("atomic_long", "/counter")
         fault = server.fault(

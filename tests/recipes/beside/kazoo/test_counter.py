@@ -9,6 +9,7 @@ import trio
 from kazoo.recipe.counter import Counter as KazooCounter
 
 from pyzk.client import connect
+from pyzk.recipes.codecs import ASCII_FLOAT, ASCII_INT, INT32
 from pyzk.recipes.counter import Counter
 from pyzk.server.testing import EmbeddedServer
 
@@ -17,10 +18,10 @@ from ....support.interop import kazoo_client
 PATH = "/counters/one"
 
 LAYOUTS: list[tuple[dict[str, Any], dict[str, Any], list[Any]]] = [
-    ({"codec": "ascii"}, {}, [1, -5, 10**20]),
-    ({"codec": "ascii", "default": 0.0}, {"default": 0.0}, [0.5, -2.25, 1e300]),
-    ({"codec": "ascii", "default": 7}, {"default": 7}, [1, 2]),
-    ({"codec": "int32"}, {"support_curator": True}, [1, -5, 2**31 - 1]),
+    ({"codec": ASCII_INT}, {}, [1, -5, 10**20]),
+    ({"codec": ASCII_FLOAT, "default": 0.0}, {"default": 0.0}, [0.5, -2.25, 1e300]),
+    ({"codec": ASCII_INT, "default": 7}, {"default": 7}, [1, 2]),
+    ({"codec": INT32}, {"support_curator": True}, [1, -5, 2**31 - 1]),
 ]
 
 
@@ -54,7 +55,7 @@ async def test_kazoo_has_only_looked(server: EmbeddedServer, support_curator: bo
         kazoo_counter = KazooCounter(kazoo, PATH, support_curator=support_curator)
         assert await trio.to_thread.run_sync(lambda: kazoo_counter.value) == 0
         assert server.dump()[PATH] == b""
-        counter = Counter(zk, PATH, codec="int32" if support_curator else "ascii")
+        counter = Counter(zk, PATH, codec=INT32 if support_curator else ASCII_INT)
         assert await counter.add(3) == (0, 3)
         assert await trio.to_thread.run_sync(lambda: kazoo_counter.value) == 3
 
@@ -62,7 +63,7 @@ async def test_kazoo_has_only_looked(server: EmbeddedServer, support_curator: bo
 @pytest.mark.parametrize("exactly_once", [True, False])
 async def test_they_add_at_the_same_time(server: EmbeddedServer, exactly_once: bool) -> None:
     async with connect(server.hosts) as zk, kazoo_client(server.hosts) as kazoo:
-        counter = Counter(zk, PATH, codec="int32", exactly_once=exactly_once)
+        counter = Counter(zk, PATH, codec=INT32, exactly_once=exactly_once)
         kazoo_counter = KazooCounter(kazoo, PATH, support_curator=True)
 
         async def ours() -> None:

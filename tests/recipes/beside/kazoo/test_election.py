@@ -79,7 +79,7 @@ async def test_leaders_of_both_in_turn(server: EmbeddedServer) -> None:
         kazoo_client(server.hosts) as second_kazoo,
         trio.open_nursery() as nursery,
     ):
-        election = LeaderElection(zk, "/leader", id=b"ours", layout="kazoo")
+        election = LeaderElection(zk, "/leader", id="ours", layout="kazoo")
         ours = Candidate(election)
         theirs, last = KazooCandidate(kazoo, "theirs"), KazooCandidate(second_kazoo, "last")
         observed = LeaderElection(looking_on, "/leader", layout="kazoo").observe()
@@ -87,7 +87,7 @@ async def test_leaders_of_both_in_turn(server: EmbeddedServer) -> None:
         for number, candidate in enumerate((theirs, ours, last), 1):
             nursery.start_soon(candidate.run)
             await when_there_are(number, zk, "/leader")
-        assert [node.data for node in await election.participants()] == [b"theirs", b"ours", b"last"]
+        assert [node.data for node in await election.contenders()] == [b"theirs", b"ours", b"last"]
         assert await in_thread(theirs.election.contenders) == ["theirs", "ours", "last"]
         await until(lambda: theirs.leads)
         leader = await anext(observed)

@@ -28,7 +28,7 @@ async def acquire(theirs: KazooSemaphore) -> None:
     assert await trio.to_thread.run_sync(lambda: theirs.acquire(timeout=PATIENCE))
 
 
-async def try_acquire(theirs: KazooSemaphore) -> bool:
+async def nowait(theirs: KazooSemaphore) -> bool:
     return bool(await trio.to_thread.run_sync(lambda: theirs.acquire(blocking=False)))
 
 
@@ -52,11 +52,11 @@ async def test_leases_are_shared(server: EmbeddedServer) -> None:
             holders = await trio.to_thread.run_sync(first.lease_holders)
             assert sorted(holders) == ["ours", "ours", "theirs 0"]
             assert await is_held(ours)
-            assert not await try_acquire(second)
+            assert not await nowait(second)
             await leases[0].release()
-            assert await try_acquire(second)
+            assert await nowait(second)
             assert await is_held(ours)
-        assert await try_acquire(third)
+        assert await nowait(third)
         assert await is_held(ours)
         for theirs in (first, second, third):
             await release(theirs)

@@ -1,0 +1,295 @@
+"""A whole tree, copied and replaced in steps, while clients go on reading and writing. The rules:
+
+* Each function here is a generator that yields after each bounded piece of work: some 50 znodes, or the
+  names of one znode's children (10 ms for a million). Who runs it serves others between two steps.
+* A copy is exact: it is the tree at one zxid, the last one before the generator returns. The tree is copied
+  while it changes; :class:`Touched` notes which paths change meanwhile; these are copied again, and again
+  what changes meanwhile, until so few are left that they take one step.
+* A replacement is made beside the tree that is served. Until the last step clients see the old tree, and
+  their writes go there. The last step is one transaction: the engine takes the new tree over, and watchers
+  are told. It takes 50 ns for each path that differs or is watched, whichever are fewer, and 0.1 us for each
+  that differs if there are recursive watches; and what the events take that are sent.
+* If somebody else replaces the tree meanwhile, :class:`TreeReplaced` is raised, and the caller begins anew.
+* What is left of a tree of a million znodes takes 300 ms to free: :func:`dismantle` does that in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
+from typing import TypeAlias
+
+import attrs
+
+from ...protocol.constants import CONFIG_PATH
+from ...protocol.paths import parent
+from .differences import changes_at, differing
+from .engine import Engine
+from .quota import ROOT as QUOTAS
+from .quota import STATS
+from .tree import DataTree
+from .txn import AnyEffect, CloseSession, Create, Delete, Multi, Replace, SetACL, SetData, Txn
+from .znode import Znode, twin_of
+
+Steps: TypeAlias = Generator[None, None, None]
+
+_STEP = 50
+"""Znodes that are copied or compared between two yields: 0.1 ms."""
+_LAST = 500
+"""Znodes that the last step may copy: 1 ms."""
+_PASSES = 8
+"""After so many passes over what has changed meanwhile the last step copies the rest, however much it is:
+what clients have changed within one pass."""
+
+
+class TreeReplaced(Exception):
+    """The whole tree was replaced while it was copied or compared."""
+
+
+class Touched:
+    """Notes which paths transactions change: a listener of :attr:`.transactions.Transactions.on_txn`."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, None] = {}
+        self._replaced = False
+
+    def __call__(self, txn: Txn) -> None:
+        self._note(txn.effect)
+
+    def _note(self, effect: AnyEffect) -> None:
+        if isinstance(effect, Multi):
+            for part in effect.effects:
+                self._note(part)
+        elif isinstance(effect, CloseSession):
+            for path in effect.paths:
+                self._touch(path)
+                self._touch(parent(path))
+        elif isinstance(effect, Replace):
+            self._replaced = True
+        elif isinstance(effect, Create | Delete | SetData | SetACL):
+            self._touch(effect.path)
+            if isinstance(effect, Create | Delete):
+                self._touch(parent(effect.path))
+
+    def _touch(self, path: str) -> None:
+        self._paths.pop(path, None)  # znodes are in the order of their last creation
+        self._paths[path] = None
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def take(self, tree: DataTree) -> list[str]:
+        """Return the paths that have changed since the last call, parents first; the texts of quotas, which
+        change with what is below them, and the list of the servers are among them.
+
+        :raises TreeReplaced: if the whole tree is another one.
+        """
+        if self._replaced:
+            raise TreeReplaced
+        paths, self._paths = self._paths, {}
+        if tree.quotas.used:
+            paths |= dict.fromkeys(stats for path in list(paths) for stats in _stats_above(tree, path))
+        paths[CONFIG_PATH] = None
+        return sorted(paths, key=_depth)
+
+
+def _depth(path: str) -> int:
+    return 0 if path == "/" else path.count("/")
+
+
+def _stats_above(tree: DataTree, path: str) -> Iterator[str]:
+    at = path
+    while at:
+        stats = f"{QUOTAS}{at}/{STATS}"
+        if tree.find(stats) is not None:
+            yield stats
+        at = at[: at.rindex("/")]
+
+
+# --- copying ------------------------------------------------------------------------------------------
+
+
+def copy(root: Znode, without: Container[int] = ()) -> Generator[None, None, Znode]:
+    """Copy a znode and all below it.
+
+    :param root: may change meanwhile: then each znode is copied as it is at some moment.
+    :param without: sessions whose ephemerals are left out.
+    """
+    top = twin_of(root)
+    waiting = [(root, top)]
+    count = 0
+    while waiting:
+        node, made = waiting.pop()
+        children = node.children
+        if children is None:
+            continue
+        made.children = below = twin_of(children)
+        below.packed = made.packed = None  # there may be fewer children now
+        for name in list(children):
+            child = children.get(name)
+            if child is not None and child.owner not in without:
+                below[name] = twin = twin_of(child)
+                if child.children is not None:
+                    waiting.append((child, twin))
+            count += 1
+            if not count % _STEP:
+                yield
+    return top
+
+
+def copy_served(tree: DataTree, touched: Touched) -> Generator[None, None, Znode]:
+    """Copy a tree that goes on changing; the copy is that of the moment at which this returns.
+
+    :param touched: has heard of all changes since this was called.
+    :raises TreeReplaced: if the whole tree was replaced meanwhile.
+    """
+    top = yield from copy(tree.nodes["/"])
+    for _ in range(_PASSES):
+        if len(touched) <= _LAST:
+            break
+        for count, path in enumerate(touched.take(tree)):
+            _copy_again(tree, top, path)
+            if not count % _STEP:
+                yield
+    for path in touched.take(tree):
+        _copy_again(tree, top, path)
+    return top
+
+
+def _copy_again(tree: DataTree, top: Znode, path: str) -> None:
+    """Make the znode at a path of a copy what it is in the tree; what is below it stays as it is."""
+    node = tree.find(path)
+    if path == "/":
+        assert node is not None
+        _become(top, node)
+        return
+    above, _, name = path.rpartition("/")
+    place = _find(top, above)
+    if place is None or place.children is None:  # no such znode is left, nor any below it
+        return
+    made = place.children.get(name)
+    if made is not None and (node is None or made.czxid != node.czxid):
+        del place.children[name]
+        made = None
+    if node is not None:
+        if made is None:
+            made = place.children[name] = twin_of(node)
+            made.children = None
+        _become(made, node)
+
+
+def _become(made: Znode, node: Znode) -> None:
+    children, below = node.children, made.children
+    made.data, made.acl = node.data, node.acl
+    made.mzxid, made.mtime = node.mzxid, node.mtime
+    made.version, made.aversion = node.version, node.aversion
+    made.packed = None
+    if children is not None:
+        if below is None:
+            below = made.children = twin_of(children)
+        below.created, below.changed, below.packed = children.created, children.changed, None
+
+
+def _find(top: Znode, path: str) -> Znode | None:
+    node: Znode | None = top
+    for name in path.split("/")[1:]:
+        if node is None or node.children is None:
+            return None
+        node = node.children.get(name)
+    return node
+
+
+def dismantle(root: Znode) -> Steps:
+    """Take a tree apart that nobody uses any more."""
+    waiting = [root.children]
+    count = 0
+    while waiting:
+        children = waiting.pop()
+        while children:
+            _, node = children.popitem()
+            if node.children:
+                waiting.append(node.children)
+            count += 1
+            if not count % _STEP:
+                yield
+
+
+# --- replacing ------------------------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Replacement:
+    """Another tree for an engine, as far as it can be prepared.
+
+    :ivar tree: what the engine's tree becomes.
+    :ivar owners: the sessions that own ephemerals in it.
+    :ivar paths: where it may differ from the engine's tree.
+    :ivar below: the same paths, by their parents.
+    """
+
+    root: Znode
+    tree: DataTree
+    owners: Iterable[int]
+    paths: dict[str, None] = attrs.field(factory=dict)
+    below: dict[str, list[str]] = attrs.field(factory=dict)
+
+    def differs(self, path: str) -> None:
+        if path not in self.paths:
+            self.paths[path] = None
+            if path != "/":
+                self.below.setdefault(parent(path), []).append(path)
+
+
+def over(engine: Engine, owners: Iterable[int]) -> frozenset[int]:
+    """Return those of some sessions that are over."""
+    return frozenset(owner for owner in owners if engine.sessions.get(owner) is None)
+
+
+def prepare(engine: Engine, root: Znode, owners: Iterable[int]) -> Generator[None, None, Replacement]:
+    """Make a copy of a tree that never changes, and compare it with the tree of an engine.
+
+    :param root: of the tree to copy.
+    :param owners: the sessions that own ephemerals in it; those of sessions that are over are left out.
+    """
+    made = yield from copy(root, over(engine, owners))
+    tree = DataTree()
+    yield from tree.starting(made)
+    replacement = Replacement(root, tree, owners)
+    for count, path in enumerate(differing(engine.tree.nodes["/"], made)):
+        if path is not None:
+            replacement.differs(path)
+        if not count % _STEP:
+            yield
+    return replacement
+
+
+def replace(
+    engine: Engine,
+    replacement: Replacement,
+    touched: Touched,
+    zxid: int,
+    about_to: Callable[[], object] = lambda: None,
+) -> Znode:
+    """Give an engine the tree that was prepared, in one transaction; watches fire for what differs.
+
+    :param touched: has heard of all changes since :func:`prepare` was called.
+    :param zxid: no client has seen a later one.
+    :param about_to: called when nothing can hinder it any more.
+    :returns: the root of the tree that was replaced, for :func:`dismantle`.
+    :raises TreeReplaced: if the whole tree was replaced meanwhile; then nothing was done.
+    """
+    before, after = engine.tree, replacement.tree
+    for path in touched.take(before):
+        replacement.differs(path)
+    about_to()
+    gone = over(engine, replacement.owners)
+    for owner in gone:
+        after.leave_out(owner)
+    config = before.nodes[CONFIG_PATH]  # it tells of servers, not of data: it stays
+    after.configure(config.data, config.mzxid, config.mtime, config.version)
+    changes = []
+    if engine.watches.watchers:
+        watched = dict.fromkeys(engine.watches.watched(replacement.paths, replacement.below))
+        changes = list(changes_at(watched, before.find, after.find))
+    root = before.nodes["/"]
+    engine.replace_tree(Replace(replacement.root, gone), zxid, (after, changes))
+    return root
