@@ -131,7 +131,7 @@ ROUTES: Final = (
             "seconds": Field("number", "how far, at least 0", required=True),
             "keep_alive": Field("boolean", "whether connected clients count as having sent their pings"),
         },
-        serves=("clock",),
+        serves=("clock", "advance"),
     ),
     Route("POST", "/clock/freeze", _freeze, "Stop the server's time.", serves=("clock",)),
     Route("POST", "/clock/unfreeze", _unfreeze, "Let it go on.", serves=("clock",)),
