@@ -23,7 +23,7 @@ def _server(control: Control, ask: Ask) -> Any:
         "url": controls.url,
         "secure_port": controls.secure_port,
         "uptime": controls.clock.now(),
-        "sessions": len(controls.sessions()),
+        "sessions": len(controls.running.engine.sessions),
     }
 
 
@@ -131,7 +131,7 @@ ROUTES: Final = (
             "seconds": Field("number", "how far, at least 0", required=True),
             "keep_alive": Field("boolean", "whether connected clients count as having sent their pings"),
         },
-        serves=("clock",),
+        serves=("clock", "advance"),
     ),
     Route("POST", "/clock/freeze", _freeze, "Stop the server's time.", serves=("clock",)),
     Route("POST", "/clock/unfreeze", _unfreeze, "Let it go on.", serves=("clock",)),
