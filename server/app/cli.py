@@ -16,8 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ..core.failures import report
-from ..core.memory import reserve
+from ..core.failures import ran_out, report
 from ..logger import logger
 from ..net import descriptors
 from . import flags, logs
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from ..testing.trace import Trace
 
 
+_NO_MEMORY: Final = f"{PROG}: memory ran out; raise its limit (ulimit -v), or keep less\n".encode()
 _FLUSH: Final = 1.0
 """Seconds between two attempts to write lines of the log that wait for their reader."""
 
@@ -42,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status.
 
     :param argv: the arguments without the program's name; those of the process by default.
-    :returns: 0 after SIGINT or SIGTERM; 2 if the server could not start, with one line on stderr saying why.
+    :returns: 0 after SIGINT or SIGTERM; with one line on stderr that says why, 2 if the server could not
+        start, 3 if memory ran out.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
     import_later("ssl", "idna", "hashlib", "hmac", "bz2", "lzma")
@@ -59,6 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:  # before the server began to listen for signals
         pass
+    except BaseException as error:
+        if not ran_out(error):
+            raise
+        with suppress(OSError):
+            os.write(2, _NO_MEMORY)
+        return 3
     return 0
 
 
@@ -130,10 +137,9 @@ def _run(arguments: argparse.Namespace) -> None:
             start = partial(start, prepare=prepare)
     _spare_the_collector()
     try:
-        with reserve.held():
-            refused = trio.run(_serve, start, trace, arguments.end_with_stdin)
+        refused = trio.run(_serve, start, trace, arguments.end_with_stdin)
     except BaseExceptionGroup as group:
-        refused = _failed_journal(group)
+        refused = None if ran_out(group) else _failed_journal(group)
         if refused is None:
             raise
     finally:

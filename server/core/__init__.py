@@ -3,5 +3,5 @@
 * :mod:`.engine`: all requests, in one order. :mod:`.operations`: the table of operations.
 * :mod:`.tree`, :mod:`.znode`, :mod:`.txn`: the data, and the effects that change them.
 * :mod:`.watches`, :mod:`.sessions`, :mod:`.acl`, :mod:`.quota`, :mod:`.reaper`: one rule book each.
-* :mod:`.stats`: the figures. :mod:`.failures`, :mod:`.memory`: bugs, and lack of memory.
+* :mod:`.stats`: the figures. :mod:`.failures`: bugs, and lack of memory.
 """

@@ -149,7 +149,8 @@ class Engine(Transactions):
                     self.expire(session, self._now)
                     text = "%s has expired: no request or ping for %d ms"
                     logger.info(text, session, session.timeout)
-                except Exception:
+                except Exception as error:
+                    self.write_failed(error)
                     report("%s has expired, but some of its ephemerals may remain", session)
                 if is_over():
                     return
@@ -158,7 +159,8 @@ class Engine(Transactions):
                     self._reap(path)
                     if is_over():
                         return
-            except Exception:
+            except Exception as error:
+                self.write_failed(error)
                 report("a container or TTL znode could not be deleted; the next check tries again")
             if is_over():
                 return
@@ -250,7 +252,8 @@ class Engine(Transactions):
             for path in paths:
                 try:
                     self._delete(path)
-                except Exception:  # other ephemerals may hold locks that clients wait for
+                except Exception as error:  # other ephemerals may hold locks that clients wait for
+                    self.write_failed(error)
                     report("%s is over; %s remains, or not all were told", session, path)
             if self.is_recorded:
                 self.record(CloseSession(paths, expired), session.id, request)
@@ -305,8 +308,9 @@ class Engine(Transactions):
         except Untaken as refusal:
             self.zxid -= 1
             return self.zxid, refusal.code, refusal.body
-        except Exception:
+        except Exception as error:
             if consumes:  # it is unknown how much of the write was done: the client gets no answer
+                self.write_failed(error)
                 raise
             return self._failed(op)
 

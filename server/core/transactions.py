@@ -104,6 +104,13 @@ class Transactions:
         self.fire(((effect, node, parent),))
         return effect
 
+    def write_failed(self, error: Exception) -> None:
+        """Decide what an unforeseen exception in the midst of a transaction ends: nothing more than what its
+        caller ends, as long as there is no log.
+
+        :raises OutOfMemory: the tree may hold what the log will not.
+        """
+
     def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         """Refuse a write that was not looked at.
 

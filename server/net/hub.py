@@ -163,6 +163,8 @@ class Hub:
                 end = time.monotonic() + self.share
                 while self.turn() and time.monotonic() < end:
                     pass
+            except MemoryError:  # nor is there any for the next turn
+                raise
             except Exception:
                 report("a turn has ended early, and goes on in %g s", _REST)
                 failed = True

@@ -25,7 +25,6 @@ from ...protocol.records import Id
 from ..config.settings import Settings
 from ..config.tls import subject_text
 from ..core.failures import report
-from ..core.memory import reserve
 from ..logger import logger
 from .clock import Clock
 from .listening import Listener, serve_clients
@@ -284,10 +283,6 @@ class Server:
                 self.receive()  # what has arrived already counts as a sign of life
                 await self._receive_in_tasks(now)
                 self.advance(now, SLICE)
-                if reserve.look():
-                    self.service.unread.disconnect_largest()
-                    self.flush()
-                    reserve.look()
                 deadline = self.service.next_deadline()
             except Exception:
                 report("what is due was done in part; the rest follows at the next tick")

@@ -19,7 +19,6 @@ from ...protocol.records import Id
 from ..config.settings import Settings
 from ..core.engine import Engine
 from ..core.failures import report
-from ..core.memory import reserve
 from ..core.sessions import NEVER
 from ..logger import logger
 from .connection import Connection
@@ -170,8 +169,7 @@ class Service:
                 self._refusals.add(host)
                 logger.warning("refusing connections from %s: %s", host, reason)
             return None
-        if not reserve.short:  # else there is room for one now and then: one line of the log is enough
-            self._refusals.discard(host)
+        self._refusals.discard(host)
         connection = self.connection_type(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
         connection.unwelcome = self.refusing
         self.connections[connection] = None
@@ -195,8 +193,6 @@ class Service:
             return f"it has {most} already; maxClientCnxns raises the limit"
         if 0 < total <= len(self.connections):
             return f"there are {total} connections already; maxCnxns raises the limit"
-        if not reserve.has_room():
-            return "memory is short"
         return None
 
     def connected(self, connection: Connection, resumed: bool) -> None:

@@ -68,14 +68,6 @@ class UnreadOutput:
         """Count nothing for a connection: its client has read everything, or the transport has dropped it."""
         self.total -= self._held.pop(connection, 0)
 
-    def disconnect_largest(self) -> None:
-        """Disconnect those that hold at least the average, because memory is short."""
-        average = self.total / max(1, len(self._held))
-        for connection, size in list(self._held.items()):
-            if size >= average:
-                self.forget(connection)
-                connection.reject(f"it does not read: {size:,} bytes wait for it, and memory is short")
-
     def _make_room(self) -> None:
         held = self._held
         while self.total > self._limit:

@@ -12,6 +12,7 @@ from zlib import adler32, crc32
 from ...protocol.files.digest import RESERVED, add
 from ...protocol.records import OPEN_ACL
 from ..core.engine import Client, Engine
+from ..core.failures import OutOfMemory
 from ..core.operations import multi
 from ..core.sessions import computed_password
 from ..core.transactions import NO_REQUEST
@@ -159,8 +160,16 @@ class JournaledEngine(Engine):
         if isinstance(effect, Replace):
             self.on_replace()
         else:
-            self.enter(of_other(session_id, request, self.zxid, self.time, effect))
+            try:
+                self.enter(of_other(session_id, request, self.zxid, self.time, effect))
+            except MemoryError as error:
+                self.write_failed(error)
         super().record(effect, session_id)
+
+    def write_failed(self, error: Exception) -> None:
+        if isinstance(error, MemoryError):
+            self.journal.is_broken = True
+            raise OutOfMemory from error
 
     def log_to(self, journal: Journal) -> None:
         """Let the entries wait in a log from now on."""

@@ -4,7 +4,8 @@
   restart. Zxids that nobody has entered get an entry without an effect.
 * Entries wait until :meth:`Journal.write`, which is called before any output leaves: one write for all of
   them. Then the kernel has them: they outlive this process, and not a power cut.
-* A failed write ends the server: what was not written must not be answered.
+* A failed write ends the server: what was not written must not be answered. So does a lack of memory in the
+  midst of a transaction, which may be in the tree and not here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from zlib import adler32
 
 from ...protocol.files.digest import LIST, LISTED, VERSION, signed
 from ...protocol.files.txnlog import FILE_HEADER
+from ..core.failures import OutOfMemory
 from ..core.transactions import NO_REQUEST
 from ..core.txn import Refused
 from .directory import DataDirectory
@@ -45,6 +47,7 @@ class Journal:
     :ivar digests: zxids and the digests of the tree after them, as ``hash`` lists them; the oldest first.
     :ivar count: the entries since the last snapshot was begun.
     :ivar size: their bytes.
+    :ivar is_broken: a write has failed, or an entry is missing: nothing is written any more.
     """
 
     def __init__(self, directory: DataDirectory, last: int) -> None:
@@ -55,6 +58,7 @@ class Journal:
         self.digests: deque[tuple[int, int]] = deque(maxlen=LIST)
         self.count = 0
         self.size = 0
+        self.is_broken = False
 
     def add(self, entry: bytes) -> None:
         """Let an entry wait."""
@@ -71,11 +75,29 @@ class Journal:
 
         :param zxid: the last zxid that was used. It has an entry then, and so has each before it.
         :param time: of those that nobody has entered, in ms since the epoch.
-        :raises JournalFailed: that is impossible.
+        :raises JournalFailed: that is impossible, or it has failed before.
+        :raises OutOfMemory: that is impossible for lack of memory.
         """
         count = zxid - self.last
         if not count:
             return
+        if self.is_broken:
+            raise JournalFailed(f"the log in {self._directory} is not written any more")
+        try:
+            self._write(zxid, time, count)
+        except OSError as error:
+            self.is_broken = True
+            raise JournalFailed(
+                f"cannot write the log in {self._directory}: {error.strerror}; nothing more is answered, "
+                "as it would be lost. Make room, and start again"
+            ) from None
+        except MemoryError as error:
+            self.is_broken = True
+            raise OutOfMemory from error
+        self.count += count
+        self.last = zxid
+
+    def _write(self, zxid: int, time: int, count: int) -> None:
         waiting = self.waiting
         if len(waiting) != 2 * count:
             self._fill(zxid, time)
@@ -83,22 +105,14 @@ class Journal:
         pieces[0] = pieces[0][len(_END) :]  # no entry before the first
         data = b"".join(pieces)
         waiting.clear()
-        try:
-            if self._fd is None:
-                self._fd = self._directory.create_log(self.last + 1)
-                data = FILE_HEADER + data
-            size = len(data)
-            written = os.write(self._fd, data)
-            while written < size:
-                written += os.write(self._fd, data[written:])
-        except OSError as error:
-            raise JournalFailed(
-                f"cannot write the log in {self._directory}: {error.strerror}; nothing more is answered, "
-                "as it would be lost. Make room, and start again"
-            ) from None
+        if self._fd is None:
+            self._fd = self._directory.create_log(self.last + 1)
+            data = FILE_HEADER + data
+        size = len(data)
+        written = os.write(self._fd, data)
+        while written < size:
+            written += os.write(self._fd, data[written:])
         self.size += size
-        self.count += count
-        self.last = zxid
 
     def _fill(self, zxid: int, time: int) -> None:
         """Enter the zxids up to this one that nobody has entered."""

@@ -21,6 +21,7 @@ from ...protocol.files.snapshot import Bounds
 from ...protocol.text import session_text
 from ..config.settings import Settings
 from ..core.engine import Engine
+from ..core.failures import OutOfMemory
 from ..logger import logger
 from .building import build
 from .directory import DataDirectory, StorageError
@@ -258,7 +259,7 @@ class Storage:
     def close(self) -> None:
         """Write what waits, and let others have the directory."""
         if self._engine is not None:
-            with suppress(JournalFailed):  # nobody was answered
+            with suppress(JournalFailed, OutOfMemory):  # nobody was answered
                 self._engine.write_journal()
             self._engine.journal.close()
             self._engine = None

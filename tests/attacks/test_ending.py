@@ -8,18 +8,16 @@ import resource
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks import servers, wire
-from benchmarks.stalls.scene import LONG, NO_NODE, batches
 from benchmarks.wire import BenchmarkError
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 
-from .target import MB, Target, attacked, size, under
+from .target import MB, attacked, size, under
 
 WORDS = (b"envi", b"mntr", b"conf", b"cons", b"dump", b"stat", b"srvr", b"wchs", b"wchc", b"wchp")
 
@@ -94,131 +92,6 @@ def test_out_of_memory() -> None:
             for client in server.clients(10):
                 client.socket.sendall(wire.create("/larger", bytes(MB)))
         resource.prlimit(server.server.pid, resource.RLIMIT_AS, (hard, hard))
-
-
-# --- a process whose memory stays short -------------------------------------------------------------------
-
-_SHORT = "memory is short: requests that need more"
-_NO_LONGER = "memory is no longer short"
-WELCOME = 41
-"""Bytes that answer :func:`benchmarks.wire.hello`."""
-_REFUSED = OSError, BenchmarkError
-"""What a client raises whose connection is closed."""
-
-
-@contextlib.contextmanager
-def limited(more: int) -> Iterator[Target]:
-    """A server that may have ``more`` bytes of address space than after its start."""
-    with attacked(tickTime=200) as server:
-        limit = server.server.memory("VmSize") + more
-        _, hard = resource.prlimit(server.server.pid, resource.RLIMIT_AS)
-        resource.prlimit(server.server.pid, resource.RLIMIT_AS, (limit, hard))
-        yield server
-        resource.prlimit(server.server.pid, resource.RLIMIT_AS, (hard, hard))
-
-
-def fill(server: Target, make: Callable[[int], bytes], batch: int) -> int:
-    """Send requests until one is refused; returns how many were answered."""
-    client = server.client()
-    number = 0
-    with contextlib.suppress(*_REFUSED):
-        while True:
-            client.ask(*map(make, range(number, number + batch)), may_fail=[NO_NODE])
-            number += batch
-    return number
-
-
-def is_refused(server: Target, request: bytes) -> bool:
-    with contextlib.closing(server.connect()) as sock, contextlib.suppress(OSError):
-        sock.sendall(wire.hello(LONG) + request)
-        return not (sock.recv(WELCOME, socket.MSG_WAITALL) and sock.recv(100))
-    return True
-
-
-def reads_go_on(server: Target) -> None:
-    server.bystander.ask(wire.get("/bystander"), wire.children("/bystander"))
-    newcomer = server.client()
-    newcomer.ask(wire.get("/bystander"))
-    newcomer.leave()
-
-
-@pytest.mark.parametrize("length", [0, 700, 100_000, 900_000])
-@pytest.mark.parametrize("scattered", [True, False])
-def test_znodes_until_none_fits(length: int, scattered: bool) -> None:
-    """What is deleted makes room again, wherever in memory it lay."""
-    with limited(40 * MB) as server:
-
-        def path(number: int) -> str:
-            return f"/{number // 100}" + (f"/{number}" if number % 100 else "")
-
-        batch = 1 if length > MB / 20 else 100
-        znodes = fill(server, lambda n: wire.create(path(n), bytes(length)), batch)
-        assert server.log().count(_SHORT) == 1
-        for _ in range(1000):
-            assert is_refused(server, wire.create("/one/more"))
-        many = wire.multi_of([(OpCode.SET_DATA, r.SetDataRequest("/bystander", bytes(length), -1))])
-        for request in (wire.set_data("/bystander"), many, wire.exists("/nothing", watch=True)):
-            assert is_refused(server, request)
-        reads_go_on(server)
-        client = server.client()
-        client.ask(wire.multi_of([(OpCode.DELETE, r.DeleteRequest(path(1), -1))]))
-        doomed = range(2, znodes, 2) if scattered else range(2, znodes // 2)
-        for part in batches((path(n) for n in doomed if n % 100), 100):
-            client.ask(*map(wire.delete, part))
-        server.until(
-            lambda: not is_refused(server, wire.create("/room", bytes(length))), "there is room again"
-        )
-        assert server.log().count(_NO_LONGER) == 1
-        assert fill(server, lambda n: wire.create(f"/room/{n}", bytes(length)), 1) > znodes / 20
-
-
-def test_watches_until_none_fits() -> None:
-    with limited(64 * MB) as server:
-        assert fill(server, lambda n: wire.exists(f"/nothing{n}", watch=True), 100) > 1000
-        # The connection was closed, and its watches are gone with it
-        server.until(lambda: not is_refused(server, wire.create("/room")), "there is room again")
-        reads_go_on(server)
-
-
-def test_sessions_until_none_fits() -> None:
-    servers.raise_file_limit(20_000)
-    with limited(26 * MB) as server:
-
-        def opened() -> socket.socket | None:
-            sock = server.connect()
-            with contextlib.suppress(OSError):
-                sock.sendall(wire.hello(LONG))
-                if sock.recv(100):
-                    return sock
-            sock.close()
-            return None
-
-        # A table that grows may find no room where the next session, which needs no growth, still does
-        socks: list[socket.socket] = []
-        refused = 0
-        while refused < 1000:
-            if sock := opened():
-                socks.append(sock)
-            else:
-                refused += 1
-        server.bystander.ask(wire.get("/bystander"))
-        server.reset(*socks)
-        server.until(lambda: _NO_LONGER in server.log(), "there is room again")
-        told = server.log().count("refusing connections from 127.0.0.1: memory is short")
-        assert 1 <= told <= server.log().count(_SHORT), "once for each time that memory was short"
-        assert opened()
-
-
-def test_output_that_nobody_reads_until_no_more_fits() -> None:
-    with limited(40 * MB) as server:
-        server.bystander.ask(wire.create("/large", bytes(900_000)))
-        with contextlib.suppress(*_REFUSED):
-            for client in server.clients(100) + server.clients(100):
-                client.socket.sendall(wire.get("/large") * 20)
-        server.until(lambda: _SHORT in server.log(), "memory is short")
-        server.bystander.ask(wire.get("/bystander"))
-        server.until(lambda: not is_refused(server, wire.create("/room")), "there is room again")
-        reads_go_on(server)
 
 
 @pytest.mark.parametrize("output", ["full", "closed"])

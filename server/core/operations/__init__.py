@@ -26,9 +26,7 @@ from typing import Any
 
 from ....protocol.jute import fields_reader
 from ....protocol.operations import CLIENTS, WRITES, OpCode
-from ..memory import reserve
 from . import long, multi, reads, session, watching, writes
-from .growth import grows
 from .long import Steps, Unfinished
 from .multi import RefusedRead, Untaken
 
@@ -60,9 +58,7 @@ IN_STEPS = frozenset(op for op, method in _BY_CODE.items() if method in long.IN_
 
 OPERATIONS: dict[int, Operation] = {}
 """By op code, the operations that were asked for already; :func:`look_up` enters the others. The connection
-answers auth and sasl itself. Empty while memory is short: then each request passes :func:`look_up`."""
-reserve.when_short(OPERATIONS.clear)
-_READERS: dict[int, _Reader | None] = {}  # compiled already
+answers auth and sasl itself."""
 
 
 class UnknownOperation(Exception):
@@ -76,23 +72,8 @@ def look_up(op: int) -> Operation:
     """
     if op not in CLIENTS:
         raise UnknownOperation
-    if op not in _READERS:
-        cls = OpCode(op).request
-        _READERS[op] = fields_reader(cls) if cls else None
-    read = _READERS[op]
+    cls = OpCode(op).request
+    read = fields_reader(cls) if cls else None
     _, with_stat = writes.RESOLVERS.get(op, (None, None))
-    if reserve.short:
-        return _reader_while_short(op, read), _BY_CODE[op], op in WRITES, with_stat
     OPERATIONS[op] = read, _BY_CODE[op], op in WRITES, with_stat
     return OPERATIONS[op]
-
-
-def _reader_while_short(op: int, read: _Reader | None) -> _Reader:
-    """Make a reader that raises :class:`MemoryError` for a request that makes the server grow."""
-
-    def read_unless_growing(frame: bytes, pos: int) -> Any:
-        if grows(op, frame) and reserve.is_still_short():
-            raise MemoryError("memory is short")
-        return read(frame, pos) if read is not None else frame
-
-    return read_unless_growing

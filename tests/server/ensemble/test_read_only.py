@@ -88,6 +88,16 @@ def test_it_ends_with_a_leader(world: EnsembleWorld) -> None:
     assert peer.get("/x").record.data == b"data"
 
 
+def test_it_ends_when_it_leads_itself(world: EnsembleWorld) -> None:
+    mute = world[1].open()
+    mute.exchange(hello(10_000, read_only=True))
+    world.start(2)
+    world.elect(1)
+    assert world.role(1) == "leader"
+    assert say(world, "isro") == "rw"
+    assert mute.closed
+
+
 def test_without_the_setting_nobody_is_read_only() -> None:
     world = EnsembleWorld(3)
     world.kill(3)

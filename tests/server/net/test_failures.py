@@ -20,6 +20,7 @@ from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.operations import OpCode
+from pyzk.server.core.failures import ran_out
 from pyzk.server.core.watches import Notification
 from pyzk.server.core.znode import Children, Znode
 from pyzk.server.monitoring import words
@@ -306,7 +307,7 @@ async def test_a_turn_that_fails_as_a_whole_is_followed_by_others(
     tracebacks: list[str],
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    turn, failures = Hub.turn, [MemoryError(), RuntimeError("a bug")]
+    turn, failures = Hub.turn, [OSError(24, "Too many open files"), RuntimeError("a bug")]
 
     def fail_twice(hub: Hub) -> bool:
         if failures:
@@ -318,6 +319,23 @@ async def test_a_turn_that_fails_as_a_whole_is_followed_by_others(
         client = await connected(server)
         await is_served(client)
     assert len(tracebacks) == 2
+
+
+async def test_memory_that_runs_out_in_a_turn_as_a_whole_ends_the_server(
+    monkeypatch: pytest.MonkeyPatch, connected: Connect
+) -> None:
+    """No client is to blame, and the next turn would fail likewise."""
+
+    async def serve() -> None:
+        async with served() as server:
+            client = await connected(server)
+            monkeypatch.setattr(Hub, "turn", raises(MemoryError()))
+            await client.send_all(PING)
+            await trio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as info:
+        await serve()
+    assert ran_out(info.value)
 
 
 async def test_an_error_while_a_connection_is_ended_goes_no_further(
@@ -530,5 +548,5 @@ def test_a_request_that_gets_no_memory_ends_its_own_connection(tmp_path: Path) -
         server.terminate()
         assert server.wait(PATIENCE) == 0
     said = (tmp_path / "log").read_text()
-    assert said.count("memory is short: ") == 1
-    assert "Traceback" not in said
+    assert "memory ran out" in said
+    assert "this is a bug" not in said

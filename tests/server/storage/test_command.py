@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from kazoo.client import KazooClient
@@ -164,6 +166,62 @@ def test_the_command_ends_where_its_log_cannot_be_written(tmp_path: Path) -> Non
         client.connect()
         names = client.children("/").record.children
         assert {str(number) for number in range(answered)} <= set(names)
+
+
+def test_what_was_answered_outlives_a_lack_of_memory(tmp_path: Path) -> None:
+    """The address space is limited. Either the server has ended by itself, or it refuses all clients."""
+    server = server_of(tmp_path).start()
+    process = server._process
+    assert process is not None
+    used = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0]) * resource.getpagesize()
+    limit = used + 4 * 2**20
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (limit, limit))
+    answered = []
+    for number in range(10):  # a client may lose its connection before the server ends
+        with suppress(ClosedError, OSError), WireClient((server.host, server.port)) as client:
+            client.connect()
+            for more in range(100_000):
+                path = f"/{number}-{more}"
+                assert client.create(path, bytes(100)).err == 0
+                answered.append(path)
+    assert process.poll() in (None, 3)
+    kill(server)
+    assert len(answered) > 1000
+    with server_of(tmp_path) as again, WireClient((again.host, again.port)) as client:
+        client.connect()
+        assert {path[1:] for path in answered} <= set(client.children("/").record.children)
+
+
+@pytest.mark.parametrize("place", ["change", "entry", "frame", "write"])
+def test_memory_that_runs_out_during_a_write_ends_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The tree may hold what the log does not: a later write on it would be lost."""
+    server = EmbeddedServer(data=tmp_path).start()
+    zk = KazooClient(server.hosts, connection_retry={"max_tries": 0})
+    zk.start()
+    zk.create("/before")
+
+    def fail(*args: object) -> NoReturn:
+        raise MemoryError
+
+    name = {
+        "change": "pyzk.server.core.tree.DataTree.change",
+        "entry": "pyzk.server.storage.engine.COUNTED",
+        "frame": "pyzk.server.storage.engine.adler32",
+        "write": "pyzk.server.storage.journal.Journal._write",
+    }[place]
+    monkeypatch.setattr(name, fail)
+    pending = zk.delete_async("/before")
+    pending.wait(10)
+    assert not pending.successful()
+    zk.stop()
+    zk.close()
+    with pytest.raises(ServerDied):
+        server.stop()
+    monkeypatch.undo()
+    with EmbeddedServer(data=tmp_path) as again:
+        assert again.dump() == {"/before": b""}
 
 
 def test_a_first_snapshot_that_cannot_be_written_is_refused(

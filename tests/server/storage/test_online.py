@@ -212,3 +212,12 @@ def test_progress_is_reported_now_and_then(monkeypatch: pytest.MonkeyPatch) -> N
     told: list[int] = []
     build(image, told.append)
     assert told == [4, 8]
+
+
+def test_what_is_written_in_pieces_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(online, "_PIECE", 4)
+    pieces = online._Pieces()
+    for data in (b"ab", b"cd", b"e", b"fghijk", b"l"):
+        pieces.write(data)
+    pieces.seek(0)
+    assert [pieces.read() for _ in range(5)] == [b"abcd", b"efghijk", b"l", b"", b""]

@@ -10,10 +10,13 @@ import pytest
 from pyzk.protocol.files.snapshot import SnapshotReader
 from pyzk.protocol.operations import OpCode
 from pyzk.server.storage import snapshots
-from pyzk.server.storage.directory import StorageError
+from pyzk.server.storage.directory import DataDirectory, StorageError
+from pyzk.server.storage.snapshots import export
 from pyzk.server.testing import contents
 
 from ...support.histories import Run
+from ...support.requests import create_op, set_op
+from ...support.world import World
 from .files import SET, all_entries, killed, read, world, write_meanwhile
 
 
@@ -100,3 +103,58 @@ def test_a_file_without_an_end_is_not_read(tmp_path: Path, name: str) -> None:
         make(place)
         with pytest.raises(StorageError, match=f"cannot read .*{name}: it is no regular file"):
             world(tmp_path)
+
+
+def test_a_snapshot_is_whole_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever finds it, after a kill too, can read it."""
+    sizes: list[int] = []
+    finish = DataDirectory.finish
+
+    def finish_whole(self: DataDirectory, path: Path, zxid: int, compression: str = "") -> None:
+        sizes.append(path.stat().st_size)
+        finish(self, path, zxid, compression)
+
+    monkeypatch.setattr(DataDirectory, "finish", finish_whole)
+    server = World()
+    server.connect().create("/a", b"x" * 1000)
+    path = export(server.engine, tmp_path)
+    assert sizes == [path.stat().st_size]
+    assert sizes[0] > 1000
+
+
+def test_entries_have_the_time_of_their_transactions(tmp_path: Path) -> None:
+    server = world(tmp_path)
+    client = server.connect()
+    for number in range(3):
+        for act in (
+            lambda: client.create(f"/a{number}"),  # noqa: B023
+            lambda: client.set(f"/a{number}", b"x"),  # noqa: B023
+            lambda: client.multi(create_op(f"/m{number}")),  # noqa: B023
+            lambda: client.delete(f"/a{number}"),  # noqa: B023
+            lambda: client.delete("/none"),
+        ):
+            server.pass_time(1.25)
+            act()
+    assert server.storage is not None
+    server.storage.write_journal()
+    times = {txn.zxid: txn.time for txn in server.txns}
+    found = {entry.zxid: entry.time for entry in all_entries(tmp_path)}
+    assert found == times
+    assert len(set(found.values())) >= 15
+    killed(server)
+
+
+@pytest.mark.parametrize("data", [None, b"", b"x"])
+def test_no_data_is_not_empty_data(tmp_path: Path, data: bytes | None) -> None:
+    server = world(tmp_path)
+    client = server.connect()
+    for path in ("/alone", "/part"):
+        client.create(path, b"before")
+    client.set("/alone", data)
+    client.multi(set_op("/part", data), create_op("/behind"))
+    assert server.storage is not None
+    server.storage.write_journal()
+    tree, _, _ = read(tmp_path)
+    assert [tree.nodes[path].data for path in ("/alone", "/part")] == [data, data]
+    assert "/behind" in tree.nodes
+    killed(server)

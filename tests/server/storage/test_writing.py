@@ -239,6 +239,11 @@ def test_a_log_that_cannot_be_written_says_what_to_do(
     with pytest.raises(JournalFailed, match=r"cannot write the log in .*: No space left on device; nothing"):
         journal.write(1, 0)
     assert (journal.last, journal.count, journal.size) == (0, 0, 0)
+    monkeypatch.undo()
+    with pytest.raises(
+        JournalFailed, match="not written any more"
+    ):  # what waited is gone: it is not passed over
+        journal.write(1, 0)
     journal.close()
 
 
