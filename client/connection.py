@@ -114,6 +114,11 @@ class Patience:
             self.pings = True
         return None
 
+    @property
+    def ping_open(self) -> bool:
+        """True if a ping waits to be sent, or for its answer."""
+        return self.pings or self._pinged_at is not None
+
     def ping_sent(self, now: float) -> None:
         """Note that the ping goes out."""
         self.pings, self._pinged_at = False, now
@@ -137,7 +142,7 @@ class Patience:
     @property
     def _ping_due(self) -> float:
         """The time at which to send a ping; infinity while one is on its way."""
-        if self.pings or self._pinged_at is not None:
+        if self.ping_open:
             return math.inf
         return self.sent_at + self.timeout * _PING_AFTER
 
@@ -289,10 +294,21 @@ class Connection:
         self._patience.sent_at = now
         return b"".join(parts)
 
-    def receive_data(self, data: bytes, now: float) -> None:
-        """Handle bytes from the server."""
-        if self.over:
-            return
+    def receive_data(self, data: bytes, now: float) -> bool:
+        """Handle bytes from the server.
+
+        :returns: whether :meth:`next_deadline` may come earlier than before: the answer to a ping makes the
+            next one due, an answer of the leader moves the lease, and each phase has deadlines of its own.
+            All other input can only move it later.
+        """
+        phase, patience = self.phase, self._patience
+        if phase in _OVER:
+            return False
+        nearer = phase is not Phase.READY or patience.ping_open or patience.lease.kept
+        self._receive(data, now)
+        return nearer or self.phase is not phase
+
+    def _receive(self, data: bytes, now: float) -> None:
         self.heard = True
         self._patience.received_at = now
         self._buffer.feed(data)

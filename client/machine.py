@@ -230,15 +230,21 @@ class SessionMachine:
         """Return the bytes to write now. Ask again after writing them."""
         return self._connection.data_to_send(now) if self._connection is not None else b""
 
-    def receive_data(self, data: bytes, now: float) -> None:
-        """Handle bytes from the server."""
+    def receive_data(self, data: bytes, now: float) -> bool:
+        """Handle bytes from the server.
+
+        :returns: whether :meth:`next_deadline` may come earlier than before.
+        """
         connection = self._connection
         if connection is None:
-            return
+            return False
         before = connection.phase
-        connection.receive_data(data, now)
-        if connection.phase is before:
-            return
+        nearer = connection.receive_data(data, now)
+        if connection.phase is not before:
+            self._phase_changed(connection)
+        return nearer
+
+    def _phase_changed(self, connection: Connection) -> None:
         if connection.phase is Phase.READY:
             self.refusal = None
             if connection.read_only:

@@ -129,8 +129,13 @@ class Runner:
             if deadline < self._timer.deadline:
                 self._timer.deadline = deadline
 
-    def _after_input(self) -> None:
-        self.reset_timer()
+    def _after_input(self, nearer: bool = True) -> None:
+        """Go on after something has come in.
+
+        :param nearer: whether the machine's next deadline may be earlier than it was.
+        """
+        if nearer:
+            self.reset_timer()
         if self.machine.has_data_to_send:
             self.wake()
         if self._connection is not None and self.machine.should_close:
@@ -327,8 +332,8 @@ class Runner:
                     if not data:
                         break
                     self._in_sequence = self._send_now is not None and machine.in_flight <= 1
-                    machine.receive_data(bytes(data), trio.current_time())
-                    self._after_input()
+                    nearer = machine.receive_data(bytes(data), trio.current_time())
+                    self._after_input(nearer)
                     if machine.state is SessionState.CONNECTED_READ_ONLY and not seeking:
                         seeking = True
                         nursery.start_soon(self._seek, host)

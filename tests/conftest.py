@@ -11,6 +11,7 @@ processor's time. ``--long`` says which of their cases run:
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 from collections.abc import Iterator
@@ -118,6 +119,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
     items[:] = sorted(chosen, key=lambda item: _rank(item.path.relative_to(TESTS).as_posix()))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the 14,000 tests themselves out of each garbage collection: a seventh of the processor's time."""
+    gc.collect()
+    gc.freeze()
 
 
 def runs(nodeid: str, which: str, *, long: bool) -> bool:

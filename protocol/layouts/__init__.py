@@ -11,7 +11,7 @@ directories, hands them in, and takes the answer out.
 
 from .cycles import Wait, find_cycles, waits
 from .directories import Directory, Layout, Shape, may_be_lock, parts, recognise
-from .names import ContenderKind, ContenderName, Library, in_order, parse
+from .names import ContenderKind, ContenderName, Library, in_order, number_after, parse
 from .waiting import Child, Participant
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "find_cycles",
     "in_order",
     "may_be_lock",
+    "number_after",
     "parse",
     "parts",
     "recognise",

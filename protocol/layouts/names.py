@@ -73,6 +73,8 @@ _AIOZK = {kind.value: kind for kind in ContenderKind if kind.name.startswith("AI
 # 10 characters with the sign; the lowest negative numbers have 11 (recipe-rules.md 0.5).
 NUMBER = r"(?P<number>\d{10}|-\d{9,10})"
 _NUMBER = re.compile(NUMBER, re.ASCII)
+_MARKER = re.compile(f".*({'|'.join(kind.value for kind in _MARKED)})(.*)", re.DOTALL)
+_BY_MARKER = {kind.value: kind for kind in _MARKED}
 _OTHERS = [
     (re.compile(r"(?P<label>[^-]+)-[0-9a-f]{32}-(?P<number>.*)"), None),
     (re.compile(r"x-\d+-(?P<number>.*)"), ContenderKind.ZOOKEEPER_LOCK),
@@ -116,9 +118,8 @@ class ContenderName:
 
 def parse(name: str) -> ContenderName | None:
     """Read the name of a child. Returns None if it is not the name of a contender."""
-    at, kind = max(((name.rfind(kind.value), kind) for kind in _MARKED), key=lambda found: found[0])
-    if at >= 0:
-        return _contender(name, kind, name[at + len(kind.value) :])
+    if match := _MARKER.fullmatch(name):
+        return _contender(name, _BY_MARKER[match[1]], match[2])
     for pattern, other in _OTHERS:
         if match := pattern.fullmatch(name):
             found = other or _AIOZK.get(match["label"])
@@ -128,6 +129,13 @@ def parse(name: str) -> ContenderName | None:
 
 def _contender(name: str, kind: ContenderKind, number: str) -> ContenderName | None:
     return ContenderName(name, kind, int(number)) if _NUMBER.fullmatch(number) else None
+
+
+def number_after(prefix: str, name: str) -> int | None:
+    """Read the number that the server has added to a prefix; it is negative after the numbers have run out.
+    Returns None if the name is not that prefix and a number."""
+    number = name[len(prefix) :]
+    return int(number) if name.startswith(prefix) and _NUMBER.fullmatch(number) else None
 
 
 def in_order(names: Iterable[str]) -> tuple[list[ContenderName], list[str]]:

@@ -19,7 +19,13 @@ def check_word(option: str, word: object, words: Any) -> None:
 
 def one_of(words: Any) -> Callable[[object, Any, object], None]:
     """:func:`check_word` as a validator of attrs."""
-    return lambda _, attribute, word: check_word(attribute.name, word, words)
+    allowed = get_args(words)
+
+    def check(_: object, attribute: Any, word: object) -> None:
+        if word not in allowed:
+            check_word(attribute.name, word, words)
+
+    return check
 
 
 def check_options(recipe: str, options: Mapping[str, object], known: type) -> None:

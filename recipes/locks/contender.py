@@ -35,7 +35,7 @@ import trio
 from attrs.validators import instance_of
 
 from ...client import GetChildren, NoNodeError, SessionExpiredError, Stat, Watch, ZooKeeper, paths
-from ...protocol.layouts import ContenderName, in_order, parse
+from ...protocol.layouts import ContenderName, in_order, number_after
 from ...protocol.layouts.waiting import LAST_SEQUENCE
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
@@ -133,8 +133,8 @@ class _Attempt:
             self.bound, contest.path, self._prefixes, contest.data, contest.holding
         )
         self._paths, self._stat = created.paths, created.stat
-        own = [parse(paths.name(path)) for path in self._paths]
-        sequences = [contender.sequence if contender else -1 for contender in own]
+        numbers = map(number_after, self._prefixes, map(paths.name, self._paths))
+        sequences = [-1 if number is None else number for number in numbers]
         if min(sequences) < 0 or max(sequences) >= LAST_SEQUENCE:
             raise SequenceExhausted(contest.path)
         self._sequence = min(sequences)

@@ -171,11 +171,11 @@ def _failed_journal(error: BaseException) -> Refusal | None:
 
 
 def _save(tree: DataTree, path: str) -> None:
-    from . import dumps
+    from . import tree_files
 
     try:
-        dumps.save(tree, path)
-    except dumps.DumpError as error:
+        tree_files.save(tree, path)
+    except tree_files.DumpError as error:
         raise Refusal(f"--save: {error}") from None
 
 

@@ -148,11 +148,11 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
 
     :raises ConfigError: if that cannot be honoured.
     """
-    from ..config import elsewhere
+    from ..config import overrides
     from ..config.given import Configuration
 
-    beside, warnings = elsewhere.from_environment(os.environ)
-    beside += elsewhere.from_flags(arguments.set)
+    beside, warnings = overrides.from_environment(os.environ)
+    beside += overrides.from_flags(arguments.set)
     found = Configuration({}, ())
     ensemble = arguments.ensemble is not None
     if arguments.config is not None or beside:
@@ -286,7 +286,7 @@ def loading(arguments: argparse.Namespace) -> Callable[[Engine], None]:
                 raise Refusal(f"--{name.replace('_', '-')} is for --load; name a file by it")
         return lambda engine: None
     from ...protocol.dump import Choice
-    from . import dumps
+    from . import tree_files
 
     choice = Choice(
         arguments.load_subtree,
@@ -295,14 +295,14 @@ def loading(arguments: argparse.Namespace) -> Callable[[Engine], None]:
         tuple(arguments.load_mask),
     )
     try:
-        nodes = dumps.read(path, choice)
-    except dumps.DumpError as error:
+        nodes = tree_files.read(path, choice)
+    except tree_files.DumpError as error:
         raise Refusal(f"--load: {error}") from None
 
     def load(engine: Engine) -> None:
         try:
-            dumps.load(engine, nodes, path)
-        except dumps.DumpError as error:
+            tree_files.load(engine, nodes, path)
+        except tree_files.DumpError as error:
             raise Refusal(f"--load: {error}") from None
 
     return load

@@ -56,7 +56,7 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     fields = attrs.fields_dict(Settings)
     for name, value in given.items():
         if name not in fields:
-            from .elsewhere import close_to
+            from .overrides import close_to
 
             raise TypeError(f"there is no setting {name!r}{close_to(name, fields)}")
         check_type(None, fields[name], value)

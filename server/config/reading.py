@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from . import tls
-from .elsewhere import NAMES, close_to
 from .given import Given
 from .members import ServerAddress
+from .overrides import NAMES, close_to
 from .properties import ConfigError, Entry, parse
 from .settings import check
 from .zookeys import (

@@ -18,7 +18,7 @@ from . import openapi
 from .calls import chaos, ensemble, following, messages, past, server, servers, sessions, tree, waits
 from .control import Control
 from .routes import ApiError, Route, answer_json, find, problem
-from .views import copying, live, locks, watches, writes
+from .views import live, locks, tree_export, watches, writes
 from .views import sessions as clients
 from .views import tree as znodes
 
@@ -38,7 +38,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *ensemble.ROUTES,
     *znodes.ROUTES,
     *writes.ROUTES,
-    *copying.ROUTES,
+    *tree_export.ROUTES,
     *clients.ROUTES,
     *watches.ROUTES,
     *locks.ROUTES,

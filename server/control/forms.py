@@ -18,11 +18,11 @@ from ...protocol.records import ACL, OPEN_ACL, Id
 from ...protocol.text import session_number, session_text
 from ..testing.advisor.finding import Finding
 from ..testing.chaos import Injected
-from ..testing.contents import Node
 from ..testing.faults import Fault
 from ..testing.history import Entry
 from ..testing.holding import HeldMessage
 from ..testing.sessions import SessionInfo
+from ..testing.tree_io import Node
 
 JSON: TypeAlias = Any
 _NODE_KEYS = frozenset(("data", "base64", "acl", "kind", "ttl_ms", "owner"))
@@ -156,8 +156,8 @@ def fault_form(number: int, fault: Fault) -> JSON:
     return {
         "fault": number,
         "requests": fault.words,
-        "when": fault.harm.when,
-        "action": fault.harm.action,
+        "when": fault.injection.when,
+        "action": fault.injection.action,
         "seen": fault.seen,
         "fired": fault.fired,
         "text": repr(fault),

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import attrs
 
-from ..config.elsewhere import NAMES, close_to
+from ..config.overrides import NAMES, close_to
 from ..net.http import Request, Response
 
 T = TypeVar("T")

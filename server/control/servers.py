@@ -9,9 +9,9 @@ import attrs
 import trio
 
 from ..config import zoocfg
-from ..config.elsewhere import check_key
 from ..config.given import Configuration
 from ..config.members import chosen
+from ..config.overrides import check_key
 from ..config.settings import Settings
 from ..core.failures import report
 from ..ensemble.timing import timing_of

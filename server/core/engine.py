@@ -33,7 +33,7 @@ from ..config.settings import Settings
 from ..logger import logger
 from .acl import WrongEnsembleError, add_identities
 from .failures import report
-from .operations import OPERATIONS, RefusedRead, Steps, Unfinished, Untaken, look_up
+from .operations import OPERATIONS, NoZxidError, RefusedRead, Steps, Unfinished, look_up
 from .operations.multi import carry_out
 from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
@@ -305,7 +305,7 @@ class Engine(Transactions):
             return self.zxid, error.code, b""
         except Unfinished as unfinished:
             return self.resume(client, op, unfinished.steps)
-        except Untaken as refusal:
+        except NoZxidError as refusal:
             self.zxid -= 1
             return self.zxid, refusal.code, refusal.body
         except Exception as error:

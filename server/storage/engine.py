@@ -112,8 +112,9 @@ class JournaledEngine(Engine):
     def carry_out(
         self, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
     ) -> list[Change]:
-        # The loop of :func:`pyzk.server.core.operations.multi.carry_out`, which also encodes the entry: to
-        # encode it in a loop of its own takes half as long again.
+        # The loop of :func:`pyzk.server.core.operations.multi.carry_out`, which also encodes the entry.
+        # A loop of its own takes half as long again. A call for each part costs 4 % of the instructions of a
+        # logged multi, and 1 % of those of a multi in memory.
         change, zxid, time = self.tree.change, self.zxid, self.time
         heard = bool(self.watches.watchers) or self._on_txn is not None
         changes: list[Change] = []

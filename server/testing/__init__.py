@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .advisor.finding import Finding
     from .chaos import Chaos, Injected
     from .clock import ServerClock
-    from .contents import Node
     from .controls import Controls
     from .controls.ensemble import EnsembleControls
     from .ensemble import LocalEnsemble
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from .in_thread import ServerDied, ServerStopped
     from .sessions import SessionInfo, UnknownSessionError
     from .snapshots import Snapshot
+    from .tree_io import Node
 
 _HOMES = {
     "Chaos": ".chaos",
@@ -47,7 +47,7 @@ _HOMES = {
     "Injected": ".chaos",
     "LocalEnsemble": ".ensemble",
     "LocalServer": ".host",
-    "Node": ".contents",
+    "Node": ".tree_io",
     "ServerClock": ".clock",
     "ServerDied": ".in_thread",
     "ServerStopped": ".in_thread",

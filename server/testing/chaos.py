@@ -2,7 +2,7 @@
 
 The same seed and the same requests give the same faults. The rules that make it so:
 
-1. Whether a message is spoiled depends on four things: the seed, the kind of fault, the session, and the
+1. Whether a message is affected depends on four things: the seed, the kind of fault, the session, and the
    number of the message among those of this session. It depends neither on the time, nor on what other
    sessions do, nor on ids, nor on what the message says. Each decision is a hash of these four. So a
    probability that is changed does not move the faults of other kinds.
@@ -10,7 +10,7 @@ The same seed and the same requests give the same faults. The rules that make it
    Its numbers go on when it reconnects. So clients that connect one after the other may do all else at once.
    Clients that connect at the same time, or again after their sessions have expired, come in an order of
    their own: names tell these apart, whatever their order is. Of 10,000 sessions the oldest is forgotten.
-3. Requests, events and handshakes are counted apart. Pings are neither counted nor spoiled: their number
+3. Requests, events and handshakes are counted apart. Pings are neither counted nor affected: their number
    depends on the time. Handshakes that ask for a new session are counted together: nobody can tell them
    apart.
 4. Of two faults that are due for one request, the first of :data:`FAULTS` is injected.
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, Self
 import attrs
 
 from .describe import describe_request
-from .faults import Action, Harm, Run, Spoiler, When
+from .faults import Action, Injection, Injector, Run, When
 from .observers import SessionNames
 from .operations import Selection, name_of
 from .origin import BY_TEST
@@ -90,16 +90,16 @@ class _Stream:
     counts: Counter[str] = attrs.field(factory=Counter)
 
 
-class Chaos(Spoiler):
-    """Spoils messages by the rules at the head of this module, until :meth:`end`; a context manager, too.
+class Chaos(Injector):
+    """Injects faults by the rules at the head of this module, until :meth:`end`; a context manager, too.
 
     :param sessions: those that live already, the oldest first.
     :param probabilities: by kind of fault, from 0 to 1.
     :param longest: seconds that a message is delayed at most; how long is drawn too.
-    :param selection: the requests that may be spoiled; others are not counted.
+    :param selection: the requests that may be affected; others are not counted.
     :param cause: who does it, for the timeline.
     :param origin: by whom it was asked for (:mod:`.origin`).
-    :param gate: which it spoils for.
+    :param gate: into which it injects them.
     :param run: calls a function in the server's own thread.
     :ivar seed: with which the same requests meet the same faults.
     :ivar probabilities: of the faults that may be injected.
@@ -163,8 +163,8 @@ class Chaos(Spoiler):
                 raise
 
     def end(self) -> None:
-        """Spoil no more. What is delayed stays so. Does nothing the second time."""
-        self._run(self._gate.remove_spoiler, self)
+        """Inject no more faults. What is delayed stays so. Does nothing the second time."""
+        self._run(self._gate.remove_injector, self)
 
     @property
     def counts(self) -> Counter[str]:
@@ -178,7 +178,7 @@ class Chaos(Spoiler):
 
     # --- in the server's thread --------------------------------------------------------------------------
 
-    def request(self, session: int, op: int, frame: bytes) -> Harm | None:
+    def request(self, session: int, op: int, frame: bytes) -> Injection | None:
         if not self._selection.has_request(session, op, frame):
             return None
         number = self._count(session, "request")
@@ -187,14 +187,14 @@ class Chaos(Spoiler):
                 path = describe_request(op, frame).path
                 self._due = self._entry(fault, number, session, name_of(op), path)
                 seconds = self._seconds(fault, session, number) if action == "delay" else 0.0
-                return Harm(when, action, seconds=seconds, cause=self._cause, origin=self.origin)
+                return Injection(when, action, seconds=seconds, cause=self._cause, origin=self.origin)
         return None
 
     def has_fired(self) -> None:
         if self._due is not None:
             self._note(self._due)
 
-    def event(self, session: int, path: str) -> Harm | None:
+    def event(self, session: int, path: str) -> Injection | None:
         number = self._count(session, "event")
         if not self._selection.has_paths(session, lambda: [path]):
             return None
@@ -202,22 +202,22 @@ class Chaos(Spoiler):
             return None
         self._note(self._entry("delay_event", number, session, path=path))
         seconds = self._seconds("delay_event", session, number)
-        return Harm("after", "delay", seconds=seconds, cause=self._cause, origin=self.origin)
+        return Injection("after", "delay", seconds=seconds, cause=self._cause, origin=self.origin)
 
-    def handshake(self, session: int) -> Harm | None:
+    def handshake(self, session: int) -> Injection | None:
         return self._shakes("refuse", session, "before")
 
-    def attached(self, session: int, resumed: bool) -> Harm | None:
+    def attached(self, session: int, resumed: bool) -> Injection | None:
         if not resumed:
             self._begin(session)
         return self._shakes("lose_session", session, "after")
 
-    def _shakes(self, fault: str, session: int, when: When) -> Harm | None:
+    def _shakes(self, fault: str, session: int, when: When) -> Injection | None:
         number = self._count(session, fault)
         if not self._selection.has_paths(session, lambda: ()) or not self._hits(fault, session, number):
             return None
         self._note(self._entry(fault, number, session))
-        return Harm(when, "disconnect", cause=self._cause, origin=self.origin)
+        return Injection(when, "disconnect", cause=self._cause, origin=self.origin)
 
     # --- streams -----------------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 A fault stands before the engine and acts on the requests that it matches. The engine itself is never told a
 lie: "applied, reply lost" is a request that was applied, on a connection that then ended.
 
-A :class:`Spoiler` decides which messages go wrong, and a :class:`Harm` is what happens to one of them. A
-:class:`Fault` is the spoiler that a test plans; :mod:`.chaos` is the one that goes by chance.
+An :class:`Injector` decides which messages go wrong. An :class:`Injection` is what happens to one of them. A
+:class:`Fault` is the injector that a test plans; :mod:`.chaos` is the one that goes by chance.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FaultNeverFired(AssertionError):
 
 
 @attrs.frozen(eq=False)
-class Harm:
+class Injection:
     """What happens to one message.
 
     :ivar code: of the error that is answered, for the action ``error``.
@@ -91,39 +91,39 @@ class Harm:
         return f"{cause}{words}{mark(self.origin)}"
 
 
-class Spoiler:
+class Injector:
     """Decides which messages go wrong: none but those of which subclasses say so.
 
-    Each method is called once for each message, whether another spoiler has its turn or not.
+    Each method is called once for each message, whether another injector has its turn or not.
 
     :ivar origin: by whom it was asked for (:mod:`.origin`).
     """
 
     origin: str = BY_TEST
 
-    def request(self, session: int, op: int, frame: bytes) -> Harm | None:
+    def request(self, session: int, op: int, frame: bytes) -> Injection | None:
         """Return what happens to a request of this session."""
 
     def has_fired(self) -> None:
-        """Note that the last request was spoiled as :meth:`request` has said."""
+        """Note that the last request was affected as :meth:`request` has said."""
 
-    def event(self, session: int, path: str) -> Harm | None:
+    def event(self, session: int, path: str) -> Injection | None:
         """Return how a watch event, and what comes behind it on its connection, is delayed."""
 
-    def handshake(self, session: int) -> Harm | None:
+    def handshake(self, session: int) -> Injection | None:
         """Return how a handshake goes wrong that asks for this session; 0 is a new one."""
 
-    def attached(self, session: int, resumed: bool) -> Harm | None:
+    def attached(self, session: int, resumed: bool) -> Injection | None:
         """Return how the answer to a handshake goes wrong."""
 
 
-class Fault(Spoiler):
+class Fault(Injector):
     """One planned fault: a context manager, in force inside its ``with``.
 
     :ivar words: the requests that it is for.
-    :ivar seen: how many requests have matched, spoiled or not.
-    :ivar fired: how many were spoiled.
-    :ivar harm: what happens to these.
+    :ivar seen: how many requests have matched, affected or not.
+    :ivar fired: how many were affected.
+    :ivar injection: what happens to these.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Fault(Spoiler):
         self.fired = 0
         code = 0 if error is None else _code_of(error)
         self.origin = origin()
-        self.harm = Harm(when, action, code, seconds or 0.0, origin=self.origin)
+        self.injection = Injection(when, action, code, seconds or 0.0, origin=self.origin)
         self._selection = Selection.of(op, path, session)
         self._first, self._times = nth, times
         self._required = required
@@ -171,18 +171,18 @@ class Fault(Spoiler):
         self.words = self._selection.describe("request")
 
     def __repr__(self) -> str:
-        when, action = self.harm.when, self.harm.action
+        when, action = self.injection.when, self.injection.action
         return f"<Fault {when} {self.words}: {action}, fired {self.fired} of {self.seen}>"
 
     def __enter__(self) -> Self:
-        self._run(self._gate.add_spoiler, self)
+        self._run(self._gate.add_injector, self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._run(self._gate.remove_spoiler, self)
+            self._run(self._gate.remove_injector, self)
         except RuntimeError:  # the server is gone: the body's own error, if any, says more
             if error is None and not self.fired:
                 raise
@@ -212,14 +212,14 @@ class Fault(Spoiler):
 
     # --- in the server's thread --------------------------------------------------------------------------
 
-    def request(self, session: int, op: int, frame: bytes) -> Harm | None:
+    def request(self, session: int, op: int, frame: bytes) -> Injection | None:
         if not self._selection.has_request(session, op, frame):
             if op != PING:
                 self._others[" ".join([name_of(op), *paths_in(op, frame)[:1]])] += 1
             return None
         self.seen += 1
         due = self.seen >= self._first and (self._times is None or self.fired < self._times)
-        return self.harm if due else None
+        return self.injection if due else None
 
     def has_fired(self) -> None:
         self.fired += 1

@@ -1,7 +1,7 @@
-"""The gate between the clients and the engine: what a test holds, loses, delays, reorders, spoils or records.
+"""The gate between the clients and the engine: what a test holds, loses, delays, reorders, changes, records.
 
 It has three layers, each of which uses those below: :mod:`.freezing` stops whole connections, :mod:`.holding`
-keeps single messages back, :class:`MessageGate` spoils requests, writes the history and tells the observers.
+keeps single messages back, :class:`MessageGate` injects faults, writes the history, notifies observers.
 The gate stands in the way only while something needs it, see ``needed``.
 """
 
@@ -20,7 +20,7 @@ from ..net.gate import Withheld
 from ..net.requests import reply_frame
 from ..net.service import Service
 from .describe import describe_event, describe_reply, some
-from .faults import Harm, Spoiler
+from .faults import Injection, Injector
 from .history import Kept, Result
 from .holding import HEADER, HoldingGate
 from .observers import Observer
@@ -49,18 +49,18 @@ class MessageGate(HoldingGate):
     ) -> None:
         super().__init__(service, now, started, schedule, settle, go_on)
         self.observers: list[Observer] = []
-        self._spoilers: list[Spoiler] = []
+        self._injectors: list[Injector] = []
         self._unsent: dict[Connection, list[Notification]] = {}  # events of connections that are frozen
         self.update()
 
     @property
     def needed(self) -> object:
-        return self.recorder or self._spoilers or self.observers or super().needed
+        return self.recorder or self._injectors or self.observers or super().needed
 
     @property
     def wants_whole(self) -> bool:
         """While a fault may strike: it does so before or after a request, and not in the midst of one."""
-        return bool(self._spoilers)
+        return bool(self._injectors)
 
     # --- what passes -------------------------------------------------------------------------------------
 
@@ -74,10 +74,10 @@ class MessageGate(HoldingGate):
             self.recorder.spoke(connection)
         if not super().handshake(connection, request):
             return False
-        for spoiler in self._spoilers:
-            harm = spoiler.handshake(request.sessionId)
-            if harm is not None:
-                self._cut(harm, connection, "a handshake is lost, the connection cut")
+        for injector in self._injectors:
+            injection = injector.handshake(request.sessionId)
+            if injection is not None:
+                self._cut(injection, connection, "a handshake is lost, the connection cut")
         return not connection.close_expected
 
     def attached(self, connection: Connection, resumed: bool) -> None:
@@ -85,10 +85,12 @@ class MessageGate(HoldingGate):
             self.recorder.attached(connection, resumed)
         for observer in self.observers:
             observer.attached(connection, resumed)
-        for spoiler in self._spoilers:
-            harm = spoiler.attached(connection.session_id, resumed)
-            if harm is not None:
-                self._cut(harm, connection, "the session is granted, the answer lost: the connection is cut")
+        for injector in self._injectors:
+            injection = injector.attached(connection.session_id, resumed)
+            if injection is not None:
+                self._cut(
+                    injection, connection, "the session is granted, the answer lost: the connection is cut"
+                )
         self.happened()
 
     def happened(self) -> None:
@@ -102,20 +104,24 @@ class MessageGate(HoldingGate):
 
     def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> Result:
         released = self._released.pop(id(frame), None) if self._released else None
-        if self.observers and (released is None or not released.spoiled):
+        if self.observers and (released is None or not released.affected):
             for observer in self.observers:
                 observer.request(connection, op, frame)
-        if self._spoilers and (released is None or not released.spoiled):
-            # Each spoiler counts the request; the first that is due spoils it
+        if self._injectors and (released is None or not released.affected):
+            # Each injector counts the request; the first that is due injects its fault
             session = connection.session_id
-            due = [(each, harm) for each in self._spoilers if (harm := each.request(session, op, frame))]
+            due = [
+                (each, injection)
+                for each in self._injectors
+                if (injection := each.request(session, op, frame))
+            ]
             if due:
-                spoiler, harm = due[0]
+                injector, injection = due[0]
                 self.settle(connection)
                 try:
-                    return self._spoil(harm, connection, op, frame, now)
+                    return self._inject(injection, connection, op, frame, now)
                 finally:
-                    spoiler.has_fired()
+                    injector.has_fired()
         recorder = self.recorder
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         try:
@@ -154,13 +160,13 @@ class MessageGate(HoldingGate):
 
     def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
         events = super().events(connection, events)
-        for spoiler in self._spoilers:
+        for injector in self._injectors:
             for event in events:
-                harm = spoiler.event(connection.session_id, event.path)
-                if harm is not None:
+                injection = injector.event(connection.session_id, event.path)
+                if injection is not None:
                     what = f"{describe_event(event.type)} {event.path}"
-                    self._record(harm, connection, f"the event comes in {harm.seconds:g} s: {what}")
-                    self._wait(harm, connection, self._now(), lambda until: None)
+                    self._record(injection, connection, f"the event comes in {injection.seconds:g} s: {what}")
+                    self._wait(injection, connection, self._now(), lambda until: None)
         if self.recorder is not None:
             if connection.frozen:
                 self._unsent.setdefault(connection, []).extend(events)
@@ -187,86 +193,90 @@ class MessageGate(HoldingGate):
     # --- faults ------------------------------------------------------------------------------------------
 
     @property
-    def spoilers(self) -> Sequence[Spoiler]:
+    def injectors(self) -> Sequence[Injector]:
         """All that are in force."""
-        return self._spoilers
+        return self._injectors
 
-    def add_spoiler(self, spoiler: Spoiler) -> None:
-        self._spoilers = [*self._spoilers, spoiler]  # not while it is gone through
+    def add_injector(self, injector: Injector) -> None:
+        self._injectors = [*self._injectors, injector]  # not while it is gone through
         self.update()
 
-    def remove_spoiler(self, spoiler: Spoiler) -> None:
-        self._spoilers = [each for each in self._spoilers if each is not spoiler]
+    def remove_injector(self, injector: Injector) -> None:
+        self._injectors = [each for each in self._injectors if each is not injector]
         self.update()
 
-    def _cut(self, harm: Harm, connection: Connection, words: str) -> None:
+    def _cut(self, injection: Injection, connection: Connection, words: str) -> None:
         """Cut a connection during its handshake."""
         if not connection.close_expected:
-            self._record(harm, connection, words)
-            connection.abort(harm.reason)
+            self._record(injection, connection, words)
+            connection.abort(injection.reason)
 
-    def _record(self, harm: Harm, connection: Connection, words: str) -> None:
+    def _record(self, injection: Injection, connection: Connection, words: str) -> None:
         """Enter what happens to a message that is no request."""
         if self.recorder is not None:
-            self.recorder.held(connection, harm.say(words), kind="fault")
+            self.recorder.held(connection, injection.say(words), kind="fault")
 
-    def _spoil(self, harm: Harm, connection: Connection, op: int, frame: bytes, now: float) -> Result:
+    def _inject(
+        self, injection: Injection, connection: Connection, op: int, frame: bytes, now: float
+    ) -> Result:
         """Do to a request what a fault says; returns its reply.
 
         :raises Withheld: if there is none, or not yet.
         """
-        if harm.when == "before" and harm.action == "delay":
-            self._note(harm, connection, op, frame)
-            self._wait(harm, connection, now, partial(self._put_back, connection, frame, spoiled=True))
+        if injection.when == "before" and injection.action == "delay":
+            self._note(injection, connection, op, frame)
+            self._wait(injection, connection, now, partial(self._put_back, connection, frame, affected=True))
             raise Withheld
-        if harm.when == "after" and harm.action in ("drop_reply", "delay"):
-            self.freeze(connection, harm)  # now, so that the request's own events are held back too
+        if injection.when == "after" and injection.action in ("drop_reply", "delay"):
+            self.freeze(connection, injection)  # now, so that the request's own events are held back too
         recorder = self.recorder
         kept = recorder.request(connection, op, frame, now) if recorder is not None else b""
         engine = connection.engine
-        if harm.when == "after":
+        if injection.when == "after":
             try:
                 result = engine.handle(connection, op, frame, self._service.at(now))
             except Withheld:
-                self._spoil_waiting(harm, connection, op, frame, now)
+                self._inject_waiting(injection, connection, op, frame, now)
                 raise
-            self._note(harm, connection, op, frame, result)
-            if harm.action == "delay":
-                self._reply_late(harm, connection, op, frame, kept, now, result)
+            self._note(injection, connection, op, frame, result)
+            if injection.action == "delay":
+                self._reply_late(injection, connection, op, frame, kept, now, result)
         else:
-            self._note(harm, connection, op, frame)
-        if harm.action == "disconnect":
-            connection.abort(harm.reason)
+            self._note(injection, connection, op, frame)
+        if injection.action == "disconnect":
+            connection.abort(injection.reason)
             raise Withheld
-        if harm.action == "drop_reply":
-            self.freeze(connection, harm)
+        if injection.action == "drop_reply":
+            self.freeze(connection, injection)
             raise Withheld
-        if harm.action == "expire":
+        if injection.action == "expire":
             session = connection.session
             if session is not None and not session.closed:  # it may have closed itself
                 engine.expire(session, self._service.at(now))
-            connection.abort(harm.reason)
+            connection.abort(injection.reason)
             raise Withheld
         # A write that is refused takes a zxid too (semantics.md section 2)
-        if harm.when == "before" and op in WRITES:
-            engine.refuse(harm.code, connection.session_id, frame)
-        result = engine.zxid, harm.code, b""
+        if injection.when == "before" and op in WRITES:
+            engine.refuse(injection.code, connection.session_id, frame)
+        result = engine.zxid, injection.code, b""
         if recorder is not None:
             recorder.reply(connection, op, kept, now, result)
         return result
 
-    def _spoil_waiting(self, harm: Harm, connection: Connection, op: int, frame: bytes, now: float) -> None:
+    def _inject_waiting(
+        self, injection: Injection, connection: Connection, op: int, frame: bytes, now: float
+    ) -> None:
         """Do what a fault says "after" a request that waits for the log of an ensemble: the connection is
         lost now, the delay begins now, and no error stands in for the reply."""
-        self._note(harm, connection, op, frame)
-        if harm.action == "disconnect":
-            connection.abort(harm.reason)
-        elif harm.action == "delay":
-            self._wait(harm, connection, now, lambda until: None)
+        self._note(injection, connection, op, frame)
+        if injection.action == "disconnect":
+            connection.abort(injection.reason)
+        elif injection.action == "delay":
+            self._wait(injection, connection, now, lambda until: None)
 
     def _reply_late(
         self,
-        harm: Harm,
+        injection: Injection,
         connection: Connection,
         op: int,
         frame: bytes,
@@ -284,35 +294,42 @@ class MessageGate(HoldingGate):
             if self.recorder is not None:
                 self.recorder.reply(connection, op, kept, until, result)
             if op == CLOSE_SESSION:
-                self.thaw(connection, harm, until)
+                self.thaw(connection, injection, until)
                 connection.end_session()
 
-        self._wait(harm, connection, now, tell)
+        self._wait(injection, connection, now, tell)
         raise Withheld
 
-    def _wait(self, harm: Harm, connection: Connection, now: float, then: Callable[[float], None]) -> None:
+    def _wait(
+        self, injection: Injection, connection: Connection, now: float, then: Callable[[float], None]
+    ) -> None:
         """Freeze a connection for the seconds of a fault."""
-        until = now + harm.seconds
+        until = now + injection.seconds
 
         def go_on() -> None:
             if not connection.close_expected:
                 then(until)
-                self.thaw(connection, harm, until)
+                self.thaw(connection, injection, until)
                 self._go_on()
 
-        self.freeze(connection, harm)
+        self.freeze(connection, injection)
         self._schedule(until, go_on)
 
     def _note(
-        self, harm: Harm, connection: Connection, op: int, frame: bytes, result: Result | None = None
+        self,
+        injection: Injection,
+        connection: Connection,
+        op: int,
+        frame: bytes,
+        result: Result | None = None,
     ) -> None:
         if self.recorder is not None:
             path = next(iter(paths_in(op, frame)), None)
             said = "" if result is None else describe_reply(op, path, *result[1:])
             zxid = 0 if result is None else result[0]
-            self.recorder.fault(connection, op, frame, harm.describe(said), zxid)
+            self.recorder.fault(connection, op, frame, injection.describe(said), zxid)
 
     def reset(self) -> None:
         """End every fault, hold and pause, once all connections are closed."""
-        self._spoilers = []
+        self._injectors = []
         super().reset()

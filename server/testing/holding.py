@@ -113,12 +113,12 @@ class _Released:
     """A request that goes on after it was held or delayed.
 
     :ivar frame: kept, so that no other request has its id() meanwhile.
-    :ivar spoiled: whether a fault has seen it already.
+    :ivar affected: whether a fault has seen it already.
     """
 
     frame: bytes
     connection: Connection
-    spoiled: bool
+    affected: bool
 
 
 class HoldingGate(FreezingGate):
@@ -199,13 +199,13 @@ class HoldingGate(FreezingGate):
         self._keep(connection, hold, "request", session, deliver, len(frame), op, what.path, what.text)
         return False
 
-    def _put_back(self, connection: Connection, frame: bytes, now: float, *, spoiled: bool = False) -> None:
+    def _put_back(self, connection: Connection, frame: bytes, now: float, *, affected: bool = False) -> None:
         """Give a request back to its connection.
 
-        :param spoiled: whether a fault has seen the request already.
+        :param affected: whether a fault has seen the request already.
         """
         ahead = sum(id(waiting) in self._released for waiting in connection.frames)
-        self._released[id(frame)] = _Released(frame, connection, spoiled)
+        self._released[id(frame)] = _Released(frame, connection, affected)
         connection.put_back(frame, ahead, now)
 
     def _hold_reply(self, connection: Connection, op: int, frame: bytes, kept: Kept, result: Result) -> None:

@@ -1,6 +1,6 @@
 """The hostile server: behaviour that is legal but rare, all the time.
 
-What it does, and what of the protocol allows it. Connections, requests and replies are spoiled by
+What it does, and what of the protocol allows it. Connections, requests and replies are affected by
 :mod:`.chaos`, so by its rules; all else is drawn from one generator, in the order in which things happen:
 
 =====================================  ==================================================================
@@ -22,7 +22,7 @@ handshakes are refused now and then
 
 What it does not do:
 
-* It spoils no ``close_session``: a session that a client has closed is closed, so that checks for leaks hold.
+* It affects no ``close_session``: a session that a client has closed is over, so that checks for leaks hold.
 * It begins no delay while the server's clock stands still: the delay would not end.
 """
 
@@ -41,7 +41,7 @@ from ...protocol.records import GetChildrenResponse
 from ..core.watches import Notification
 from ..net.connection import Connection
 from .chaos import Chaos
-from .faults import Harm
+from .faults import Injection
 from .gate import MessageGate
 from .history import Result
 from .observers import SessionNames
@@ -93,9 +93,9 @@ class Misfortune(Chaos):
         super().__init__(seed, _RATES, longest=_LONGEST, cause="hostile", origin=BY_SERVER, **more)
         self._frozen = frozen
 
-    def request(self, session: int, op: int, frame: bytes) -> Harm | None:
-        harm = super().request(session, op, frame)
-        return None if harm is not None and harm.action == "delay" and self._frozen() else harm
+    def request(self, session: int, op: int, frame: bytes) -> Injection | None:
+        injection = super().request(session, op, frame)
+        return None if injection is not None and injection.action == "delay" and self._frozen() else injection
 
 
 class HostileGate(MessageGate):
@@ -129,7 +129,7 @@ class HostileGate(MessageGate):
             gate=self,
             run=lambda function, *arguments: function(*arguments),
         )
-        self.add_spoiler(misfortune)
+        self.add_injector(misfortune)
 
     @property
     def needed(self) -> object:

@@ -53,7 +53,7 @@ def operation_name(word: str) -> str:
         return _BY_WORD[key]
     if key in _KNOWN_OPS:
         raise ValueError(
-            f"op {word!r} is no request that passes the engine, so it can be neither matched nor spoiled; "
+            f"op {word!r} is no request that passes the engine, so it can be neither matched nor affected; "
             "to keep clients out use refuse_connections()"
         )
     raise ValueError(f"unknown op {word!r}; there are: {', '.join(sorted(_FAMILIES))}")

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from pyzk.cli.main import main
 from pyzk.protocol.dump import Choice
 from pyzk.protocol.files import places
-from pyzk.server.app import dumps
+from pyzk.server.app import tree_files
 from pyzk.server.testing import EmbeddedServer, Node
 
 from .conftest import Result, Run
@@ -278,25 +278,25 @@ def test_a_server_is_copied_to_files_and_back(pyzk: Run, server: EmbeddedServer,
 
 
 def test_the_server_starts_with_a_part_of_files(data: Path, tmp_path: Path) -> None:
-    found = dumps.read(str(data), Choice("/a", False, "persist", ("/b",)))
+    found = tree_files.read(str(data), Choice("/a", False, "persist", ("/b",)))
     assert [(node.path, node.data, node.acl) for node in found] == [
         ("/", b"\xff\x00", None),
         ("/b", b"***", None),
     ]
     dump = tmp_path / "dump"
     dump.write_text('{"path": "/a", "data": ""}\n{"path": "/a/b", "data": "x"}\n')
-    assert [node.path for node in dumps.read(str(dump), Choice("/a"))] == ["/", "/b"]
-    with pytest.raises(dumps.DumpError, match="has no /none"):
-        dumps.read(str(dump), Choice("/none"))
+    assert [node.path for node in tree_files.read(str(dump), Choice("/a"))] == ["/", "/b"]
+    with pytest.raises(tree_files.DumpError, match="has no /none"):
+        tree_files.read(str(dump), Choice("/none"))
 
 
 def test_the_server_starts_with_files(data: Path) -> None:
-    assert [node.path for node in dumps.read(str(data))] == ["/", "/a", "/a/b", "/c", "/t"]
+    assert [node.path for node in tree_files.read(str(data))] == ["/", "/a", "/a/b", "/c", "/t"]
     (snapshot,) = (data / "version-2").glob("snapshot.*")
-    assert [node.path for node in dumps.read(str(snapshot))] == ["/"]
+    assert [node.path for node in tree_files.read(str(snapshot))] == ["/"]
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "snapshot.1").write_bytes(b"ZKSN" + bytes(50))
-    with pytest.raises(dumps.DumpError, match="byte "):
-        dumps.read(str(tmp_path / "snapshot.1"))
+    with pytest.raises(tree_files.DumpError, match="byte "):
+        tree_files.read(str(tmp_path / "snapshot.1"))

@@ -75,7 +75,9 @@ class Script:
         return [Sent(*struct.unpack_from(">ii", payload), payload[8:]) for payload in self.frames()]
 
     def send(self, *payloads: bytes) -> None:
-        self.machine.receive_data(b"".join(frame(payload) for payload in payloads), self.now)
+        before = self.machine.next_deadline()
+        nearer = self.machine.receive_data(b"".join(frame(payload) for payload in payloads), self.now)
+        assert nearer or self.machine.next_deadline() >= before, "the timer would be late"
 
     def reply(self, request: Sent | int, body: bytes | Record = b"", *, err: int = 0, zxid: int = 0) -> None:
         xid = request if isinstance(request, int) else request.xid

@@ -60,9 +60,9 @@ async def test_a_view_of_a_client_with_a_chroot(autojump_clock: MockClock, serve
 
 async def test_recipes_run_on_views(autojump_clock: MockClock, server: Controls, zk: ZooKeeper) -> None:
     async with Lock(zk.view("/app"), "/lock") as grant:
-        assert await Lock(zk, "/app/lock").locked()
+        assert await Lock(zk, "/app/lock").is_locked()
         assert grant.path.startswith("/lock/")
-    assert not await Lock(zk, "/app/lock").locked()
+    assert not await Lock(zk, "/app/lock").is_locked()
 
 
 async def test_leaving_the_client_waits_for_the_jobs_of_views(

@@ -108,8 +108,8 @@ async def leading(zk: ZooKeeper) -> None:
 WAITS: dict[str, Wait] = {
     "in a lock": lambda zk, server: holding(Lock(zk, "/lock")),
     "for a lock": lambda zk, server: entering(Lock(zk, "/held")),
-    "in a semaphore": lambda zk, server: holding(Semaphore(zk, "/semaphore", max_leases=1)),
-    "for a semaphore": lambda zk, server: entering(Semaphore(zk, "/full", max_leases=1)),
+    "in a semaphore": lambda zk, server: holding(Semaphore(zk, "/semaphore", limit=1)),
+    "for a semaphore": lambda zk, server: entering(Semaphore(zk, "/full", limit=1)),
     "in a read lock": lambda zk, server: holding(RWLock(zk, "/rw").read()),
     "as the leader": lambda zk, server: leading(zk),
     "as the leader of a latch": lambda zk, server: holding(LeaderLatch(zk, "/latch")),
@@ -132,7 +132,7 @@ async def obstacles(zk: ZooKeeper) -> AsyncIterator[None]:
     async with (
         connect(f"127.0.0.1:{zk.server.port}") as other,
         Lock(other, "/held"),
-        Semaphore(other, "/full", max_leases=1),
+        Semaphore(other, "/full", limit=1),
     ):
         yield
         await zk.sync()

@@ -126,7 +126,7 @@ def test_other_calls_of_threads(server: EmbeddedServer) -> None:
             zk.get("/nothing")
         assert is_short(failure.value)
         with blocking.Lock(zk, "/lock"), blocking.connect(server.hosts) as other:
-            with pytest.raises(WouldBlock) as held, blocking.Lock(other, "/lock").try_acquire():
+            with pytest.raises(WouldBlock) as held, blocking.Lock(other, "/lock").nowait():
                 pass
             assert is_short(held.value)
         with pytest.raises(NoNodeError) as retried:
@@ -198,7 +198,7 @@ def test_other_calls_of_tasks(server: EmbeddedServer, run: Run) -> None:
             assert is_short(failure.value)
             async with aio.Lock(zk, "/lock"), aio.connect(server.hosts) as other:
                 with pytest.raises(WouldBlock) as held:
-                    async with aio.Lock(other, "/lock").try_acquire():
+                    async with aio.Lock(other, "/lock").nowait():
                         pass
                 assert is_short(held.value)
 

@@ -13,7 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.protocol.layouts import Child, Directory, Layout, Library, Shape, parse, parts, recognise
+from pyzk.protocol.layouts import (
+    Child,
+    Directory,
+    Layout,
+    Library,
+    Shape,
+    number_after,
+    parse,
+    parts,
+    recognise,
+)
 from pyzk.protocol.layouts.waiting import contenders, looks_at
 from pyzk.protocol.records import Stat
 
@@ -493,3 +503,16 @@ def test_a_thousand_contenders_take_no_time_squared() -> None:
     found = recognise(PATH, {PATH: Directory(children)})
     assert found is not None
     assert len(found.waiters) == 19_999
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name", "number"),
+    [
+        ("_c_1-lock-", "_c_1-lock-0000000007", 7),
+        ("_c_1-lock-", "_c_1-lock--000000001", -1),
+        ("_c_1-lock-", "_c_1-lock-7", None),
+        ("_c_1-lock-", "_c_2-lock-0000000007", None),
+    ],
+)
+def test_the_number_after_a_prefix(prefix: str, name: str, number: int | None) -> None:
+    assert number_after(prefix, name) == number

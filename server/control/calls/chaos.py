@@ -59,7 +59,7 @@ ROUTES: Final = (
         "POST",
         "/chaos",
         _new,
-        "Spoil messages by chance from now on; the same seed and requests give the same faults.",
+        "Inject faults into messages by chance from now on; the same seed and requests give the same faults.",
         {
             "seed": Field("integer", "from which all is drawn", required=True),
             **dict.fromkeys(FAULTS, _PROBABILITY),

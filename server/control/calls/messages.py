@@ -116,7 +116,7 @@ ROUTES: Final = (
             "op": OP,
             "path": GLOB,
             "session": _SESSION,
-            "nth": Field("integer", "the first matching request to spoil, from 1"),
+            "nth": Field("integer", "the first matching request to affect, from 1"),
             "times": Field("integer|null", "how many from there on; null is all"),
             "when": Field("string", "before the request is applied, or after", choices=("before", "after")),
             "action": Field("string", "what goes wrong", choices=get_args(Action)),
@@ -125,7 +125,7 @@ ROUTES: Final = (
         },
         serves=("fault",),
     ),
-    Route("GET", "/faults/{fault}", _fault, "One fault: how many requests it has seen and spoiled."),
+    Route("GET", "/faults/{fault}", _fault, "One fault: how many requests it has seen and affected."),
     Route("DELETE", "/faults/{fault}", _delete_fault, "End it."),
     Route(
         "POST",

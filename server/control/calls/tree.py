@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ...net.http import Response
-from ...testing import contents, snapshots
+from ...testing import snapshots, tree_io
 from ...testing.controls.tree import differs, expected_at, restoring
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text, look_up
@@ -27,7 +27,7 @@ async def _dump(control: Control, ask: Ask) -> Any:
     running.receive()
     nodes = await read(running.engine.tree, path, turns)
     if ask.values.get("format") == "text":
-        return answer_text(contents.format_tree(nodes))
+        return answer_text(tree_io.format_tree(nodes))
     pieces = []
     for at, node in nodes.items():
         pieces.append(json.dumps({at: forms.node_form(node)}, ensure_ascii=False)[1:-1].encode())
@@ -46,7 +46,7 @@ async def _diff(control: Control, ask: Ask) -> Any:
     expected = expected_at(path, _read_znodes(ask.values["znodes"]))
     running.receive()
     actual = await read(running.engine.tree, path, turns)
-    lines = await turns.finish(contents.differences(expected, actual.items()))
+    lines = await turns.finish(tree_io.differences(expected, actual.items()))
     if not lines:
         return {"equal": True, "message": "", "differences": []}
     if (more := len(lines) - _MAX_DIFFERENCES) > 0:

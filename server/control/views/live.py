@@ -42,7 +42,7 @@ def _figures(control: Control) -> dict[str, Any]:
         "connections": len(running.service.connections),
         "watches": engine.watches.count(),
         "requests": engine.stats.packets_received,
-        "faults": len(running.gate.spoilers),
+        "faults": len(running.gate.injectors),
         "fired": sum(fault.fired for fault in control.faults.values()),
         "holds": len(running.gate.holds()),
         "held": len(running.gate.held()),
@@ -97,7 +97,7 @@ def _armed(control: Control, ask: Ask) -> Any:
     faults = list(control.faults.items())[:_SHOWN]
     chaos = list(control.chaos.items())[:_SHOWN]
     own = *control.faults.values(), *control.chaos.values()
-    others = [each for each in gate.spoilers if each not in own]
+    others = [each for each in gate.injectors if each not in own]
     holds = list(gate.holds_in_words().items())
     return {
         "faults": [forms.fault_form(number, fault) for number, fault in faults],
@@ -106,7 +106,7 @@ def _armed(control: Control, ask: Ask) -> Any:
         "holds": [{"hold": number, "text": text, "by": by} for number, (text, by) in holds[:_SHOWN]],
         "held": [forms.message_form(message) for message in gate.held()[:_SHOWN]],
         "counts": {
-            "faults": len(gate.spoilers),
+            "faults": len(gate.injectors),
             "holds": len(holds),
             "held": len(gate.held()),
         },

@@ -25,7 +25,7 @@ from ....protocol.layouts import (
 )
 from ...core.znode import Znode
 from ...net.http import Response, Send
-from ...testing.contents import RESERVED
+from ...testing.tree_io import RESERVED
 from .. import forms
 from ..routes import Ask, Route
 from .common import PATH, session_label, znode_at, zxid_form

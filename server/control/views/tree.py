@@ -11,7 +11,7 @@ from ....protocol.records import Stat
 from ....protocol.text import session_text
 from ...core.znode import Znode
 from ...net.http import Response, Send
-from ...testing.contents import kind_of
+from ...testing.tree_io import kind_of
 from ..routes import ApiError, Ask, Field, Route
 from .common import (
     AFTER,

@@ -18,8 +18,8 @@ import trio
 from ...core.tree import DataTree
 from ...core.znode import Znode
 from ...net.service import SLICE
-from ...testing import contents
-from ...testing.contents import Node
+from ...testing import tree_io
+from ...testing.tree_io import Node
 
 T = TypeVar("T")
 
@@ -104,10 +104,10 @@ def walk(tree: DataTree, path: str) -> Iterator[tuple[str, Znode]]:
 
 
 async def read(tree: DataTree, path: str, turns: Turns) -> dict[str, Node]:
-    """Return what :func:`.contents.read` does, read and brought into order in turns."""
+    """Return what :func:`.tree_io.read` does, read and brought into order in turns."""
     chunks: list[list[tuple[str, str, Znode]]] = [[]]
     for at, node in walk(tree, path):
-        reserved = f"{at}/".startswith(f"{contents.RESERVED}/")
+        reserved = f"{at}/".startswith(f"{tree_io.RESERVED}/")
         if not reserved and (at != "/" or node.data):
             # a / counts less than any other character: a znode's children follow it at once
             chunks[-1].append((at.replace("/", "\0"), at, node))
@@ -118,6 +118,6 @@ async def read(tree: DataTree, path: str, turns: Turns) -> dict[str, Node]:
     chunks[-1].sort()
     found = {}
     for _, at, node in heapq.merge(*chunks):
-        found[at] = contents.node_of(node)
+        found[at] = tree_io.node_of(node)
         await turns.pause()
     return found

@@ -9,7 +9,7 @@ from ....protocol.operations import OpCode
 from ....protocol.paths import validate_path
 from ....protocol.records import DeleteRequest, SetDataRequest
 from ....protocol.text import session_text
-from ...testing import contents
+from ...testing import tree_io
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route
 from .tree import stat_form
@@ -30,7 +30,7 @@ def _create(control: Control, ask: Ask) -> Any:
     node = forms.read_node(given)
     if node.kind == "ephemeral" and not node.owner:
         raise ValueError("an ephemeral znode needs the session that it belongs to: give session")
-    result = _commit(control, path, contents.creation(path, node, sequential=sequential), node.owner)
+    result = _commit(control, path, tree_io.creation(path, node, sequential=sequential), node.owner)
     return {"path": result.response.path}
 
 
@@ -62,7 +62,7 @@ def _commit(control: Control, path: str, operation: MultiOp, owner: int = 0) -> 
     running.enter(f"{OpCode(operation.op).name.lower()} {path}")
     try:
         now = running.service.at(running.clock.now())
-        [result] = contents.commit(control.controls.writer(), owner, {path: operation}, now)
+        [result] = tree_io.commit(control.controls.writer(), owner, {path: operation}, now)
         return result
     finally:
         running.server.flush()

@@ -28,16 +28,16 @@ from ....protocol.jute import fields_reader
 from ....protocol.operations import CLIENTS, WRITES, OpCode
 from . import long, multi, reads, session, watching, writes
 from .long import Steps, Unfinished
-from .multi import RefusedRead, Untaken
+from .multi import NoZxidError, RefusedRead
 
 __all__ = [
     "IN_STEPS",
     "OPERATIONS",
+    "NoZxidError",
     "RefusedRead",
     "Steps",
     "Unfinished",
     "UnknownOperation",
-    "Untaken",
     "look_up",
 ]
 

@@ -67,7 +67,7 @@ class RefusedRead(Exception):
         self.body = body
 
 
-class Untaken(Exception):
+class NoZxidError(Exception):
     """A write that is refused as a whole, and takes no zxid.
 
     :ivar body: of the reply.
@@ -90,14 +90,14 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
     some 40,000 operations and takes 0.05 to 0.2 s.
 
     :raises ZooKeeperError: the body cannot be decoded, or it holds a read or a null path.
-    :raises Untaken: it holds a null ACL.
+    :raises NoZxidError: it holds a null ACL.
     :raises Exception: a bug or a lack of memory; all is undone.
     """
     try:
         requests = _decode(frame, engine.reread)
     except MarshallingError as error:
         if isinstance(error.__cause__, NullACLError):
-            raise Untaken(error.code) from None
+            raise NoZxidError(error.code) from None
         raise
     if requests and requests[0][0] in READ_OPS:
         raise MarshallingError(None, "reads in a transaction")

@@ -67,7 +67,7 @@ class Client:
     :ivar began: in seconds on the server's clock since its start.
     :ivar connection: its connection, if it has one.
     :ivar left: when its connection ended, if it has none.
-    :ivar steered: whether the test has cut it off, or spoiled a message of it.
+    :ivar steered: whether the test has cut it off, or affected a message of it.
     :ivar requests: how many it has made, without pings.
     :ivar armed: its one-shot watches that have not fired: how often each was set since the last event of
         its znode.

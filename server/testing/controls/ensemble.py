@@ -18,13 +18,13 @@ from ...ensemble.ensemble import Ensemble, Pending
 from ...ensemble.member import Member
 from ...ensemble.nemesis import Nemesis, heal_all
 from ...net.clock import Clock
-from .. import contents
-from ..contents import Loader
+from .. import tree_io
 from ..history import EntryKind
 from ..origin import mark
 from ..running_ensemble import RunningEnsemble
 from ..sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
 from ..snapshots import Snapshot
+from ..tree_io import Loader
 from .base import FURTHEST, control, control_verb, verb
 from .history import HistoryControls
 from .member import MemberControls
@@ -266,7 +266,7 @@ class EnsembleControls(HistoryControls):
     @overload
     def dump(self, path: str = "/", *, form: Literal["nested"]) -> dict[str, Any]: ...
     @overload
-    def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, contents.Node]: ...
+    def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, tree_io.Node]: ...
 
     def dump(self, path: str = "/", *, form: Literal["flat", "nested", "nodes"] = "flat") -> dict[str, Any]:
         """Return the znodes at and below ``path`` as the leader's server has them, in the forms of
@@ -281,7 +281,7 @@ class EnsembleControls(HistoryControls):
 
     def format_tree(self) -> str:
         """Show the tree of the server that has applied most as indented text."""
-        return self.run(lambda: contents.format_tree(contents.read(self._ensemble.newest_tree())))
+        return self.run(lambda: tree_io.format_tree(tree_io.read(self._ensemble.newest_tree())))
 
     def snapshot(self) -> Snapshot:
         """Take a copy of the leader's tree."""

@@ -1,4 +1,4 @@
-"""The controls that spoil messages: single faults, and chaos."""
+"""The controls that inject faults into messages: single faults, and chaos."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FaultControls(ServerBase):
-    """What a test spoils."""
+    """Faults that a test plans, and chaos."""
 
     @control
     def fault(
@@ -32,14 +32,14 @@ class FaultControls(ServerBase):
         seconds: float | None = None,
         required: bool = True,
     ) -> Fault:
-        """Spoil certain requests; a context manager, in force inside its ``with``.
+        """Inject a fault into certain requests; a context manager, in force inside its ``with``.
 
         :param op: the operation, such as ``"create"`` (every kind of create), ``"get_data"``, ``"multi"``; or
             several. None is any but ping.
         :param path: a glob for the path in the request, in which ``*`` is any text without a slash and ``**``
             any text. A sequential create is asked for without its number. A multi matches by each path in it.
         :param session: only requests of this session.
-        :param nth: the first matching request to spoil, from 1.
+        :param nth: the first matching request to affect, from 1.
         :param times: how many from there on; None is all.
         :param when: ``"before"`` the request is applied, and instead of that; or ``"after"``.
         :param action: ``"disconnect"``: the connection is cut without a reply. ``"drop_reply"``: no reply,
@@ -87,8 +87,8 @@ class FaultControls(ServerBase):
         path: str | None = None,
         session: SessionRef | None = None,
     ) -> Chaos:
-        """Spoil messages by chance from now on, until ``end()`` of the result, which is a context manager,
-        too. The same seed and the same requests give the same faults; :mod:`.chaos` has the rules.
+        """Inject faults by chance from now on, until ``end()`` of the result, which is a context manager too.
+        The same seed and the same requests give the same faults; :mod:`.chaos` has the rules.
 
         :param seed: from which all is drawn.
         :param disconnect: the probability that a request is lost, and its connection cut.
@@ -134,5 +134,5 @@ class FaultControls(ServerBase):
             origin=origin(),
         )
         running.enter(f"chaos {seed}: {', '.join(f'{n}={p:g}' for n, p in chaos.probabilities.items())}")
-        running.gate.add_spoiler(chaos)
+        running.gate.add_injector(chaos)
         return chaos

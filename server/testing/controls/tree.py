@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from .. import contents
-from ..contents import Node
+from .. import tree_io
 from ..describe import some
 from ..snapshots import Snapshot
 from ..steps import finish
+from ..tree_io import Node
 from .base import ServerBase, control
 
 
@@ -23,13 +23,13 @@ class TreeControls(ServerBase):
         """Create znodes, parents included, or replace the data of those that exist; watches fire.
 
         :param tree: a nested dict by name, or a flat one by path, or a mixture. Data is bytes, str (UTF-8) or
-            None; a :class:`.contents.Node` says more.
+            None; a :class:`.tree_io.Node` says more.
         :raises ZooKeeperError: what a client would have been answered; then nothing is loaded.
         :raises ValueError: for an ephemeral without a live owner, or a znode that is there as another kind.
         """
-        flat = contents.flatten(tree)
+        flat = tree_io.flatten(tree)
         self._enter(f"load {some(list(tree))}")
-        contents.load(self.writer(), flat, self.running.service.at(self.running.clock.now()))
+        tree_io.load(self.writer(), flat, self.running.service.at(self.running.clock.now()))
 
     @overload
     def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
@@ -41,7 +41,7 @@ class TreeControls(ServerBase):
     def dump(self, path: str = "/", *, form: Literal["flat", "nested", "nodes"] = "flat") -> dict[str, Any]:
         """Return the znodes at and below ``path``, without the server's own. :meth:`load` takes each form.
 
-        :param form: ``"flat"``: path to data. ``"nodes"``: path to :class:`.contents.Node`, with ACL and
+        :param form: ``"flat"``: path to data. ``"nodes"``: path to :class:`.tree_io.Node`, with ACL and
             kind. ``"nested"``: dicts by name, data at the leaves.
         :raises ValueError: for another form.
         """
@@ -51,29 +51,29 @@ class TreeControls(ServerBase):
         if form == "nodes":
             return nodes
         if form == "nested":
-            return contents.nested(nodes)
+            return tree_io.nested(nodes)
         return {path: node.data for path, node in nodes.items()}
 
     @control
     def _nodes(self, path: str = "/") -> dict[str, Node]:
-        return contents.read(self.running.engine.tree, path)
+        return tree_io.read(self.running.engine.tree, path)
 
     def assert_tree(self, expected: Mapping[str, Any], path: str = "/") -> None:
         """Compare the tree at and below ``path`` with what it should be.
 
         :param expected: as for :meth:`load`, where ``...`` is a znode with any data, and so is a parent of
             which nothing else is said. Of a plain value only the data is compared, of a
-            :class:`.contents.Node` the kind and ACL too.
+            :class:`.tree_io.Node` the kind and ACL too.
         :raises AssertionError: with a line for each znode that differs.
         """
-        actual = contents.read(self.running.engine.tree, path)
-        lines = finish(contents.differences(expected_at(path, expected), actual.items()))
+        actual = tree_io.read(self.running.engine.tree, path)
+        lines = finish(tree_io.differences(expected_at(path, expected), actual.items()))
         if lines:
             raise AssertionError(differs(path, lines))
 
     def format_tree(self) -> str:
         """Show the tree as indented text."""
-        return contents.format_tree(self._nodes())
+        return tree_io.format_tree(self._nodes())
 
     @control
     def export(self, path: str | os.PathLike[str]) -> Path:
@@ -108,9 +108,9 @@ def restoring(snapshot: Snapshot) -> str:
     return f"restore {snapshot!r}"
 
 
-def expected_at(path: str, expected: Mapping[str, Any]) -> contents.Flat:
+def expected_at(path: str, expected: Mapping[str, Any]) -> tree_io.Flat:
     """Return what is expected at and below a path, by path."""
-    flat = contents.flatten(expected, path)
+    flat = tree_io.flatten(expected, path)
     if path != "/":
         flat.setdefault(path, ...)
     return flat

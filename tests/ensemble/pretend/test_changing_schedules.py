@@ -7,7 +7,7 @@ import pytest
 
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ReconfigRequest
-from pyzk.server.testing.contents import Loader
+from pyzk.server.testing.tree_io import Loader
 
 from ...support.ensemble_clients import Run
 

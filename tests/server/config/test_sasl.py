@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.server.config.elsewhere import from_environment
 from pyzk.server.config.given import build
+from pyzk.server.config.overrides import from_environment
 from pyzk.server.config.properties import ConfigError
 from pyzk.server.config.sasl import JaasError, users_of
 from pyzk.server.config.settings import Settings

@@ -29,13 +29,13 @@ from pyzk.server.app.serve import make_server
 from pyzk.server.config.settings import Settings
 from pyzk.server.control.api import PREFIX, ROUTES, answer
 from pyzk.server.control.port import Port
-from pyzk.server.control.views import copying, live, locks, sessions, tree, turns, watches, writes
+from pyzk.server.control.views import live, locks, sessions, tree, tree_export, turns, watches, writes
 from pyzk.server.core.znode import Children, Znode
 from pyzk.server.net.clock import Clock
 from pyzk.server.net.http import Request
 from pyzk.server.testing import open_ensemble
-from pyzk.server.testing.contents import Node
 from pyzk.server.testing.host import LocalServer
+from pyzk.server.testing.tree_io import Node
 from tests.server.control.client import JSON, Api, ask
 
 
@@ -521,7 +521,7 @@ async def test_the_past_comes_first_in_the_trace(api: Api) -> None:
 def test_nothing_of_this_starts_the_history() -> None:
     ours = {
         route.path
-        for module in (tree, writes, copying, sessions, watches, locks, live)
+        for module in (tree, writes, tree_export, sessions, watches, locks, live)
         for route in module.ROUTES
     }
     assert len(ours) >= 9

@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 from pyzk.protocol.records import ACL, Id
 from pyzk.server.testing import EmbeddedServer
-from pyzk.server.testing.contents import Node
+from pyzk.server.testing.tree_io import Node
 from tests.support.browser import Browser, Page
 from tests.support.ports import kept_ports
 

@@ -13,7 +13,7 @@ from kazoo.security import make_acl, make_digest_acl
 
 from pyzk.server.core.znode import Children, Znode
 from pyzk.server.testing import EmbeddedServer
-from pyzk.server.testing.contents import Node
+from pyzk.server.testing.tree_io import Node
 from tests.support.browser import Page
 
 Connect = Callable[[str], KazooClient]

@@ -12,7 +12,7 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server.storage import snapshots
 from pyzk.server.storage.directory import DataDirectory, StorageError
 from pyzk.server.storage.snapshots import export
-from pyzk.server.testing import contents
+from pyzk.server.testing import tree_io
 
 from ...support.histories import Run
 from ...support.requests import create_op, set_op
@@ -74,9 +74,9 @@ def test_the_log_goes_as_far_as_the_digest_of_a_snapshot(
 
 def test_a_znode_that_no_server_would_read_is_not_read(tmp_path: Path) -> None:
     run = Run(world(tmp_path, max_buffer=2_000_000))
-    contents.load(run.world.engine, {"/large": b"x" * 3_000_000}, 0)
+    tree_io.load(run.world.engine, {"/large": b"x" * 3_000_000}, 0)
     with pytest.raises(ValueError, match=r"could not be read again; raise jute\.maxbuffer"):
-        contents.load(run.world.engine, {"/larger": b"x" * 4_000_001}, 0)
+        tree_io.load(run.world.engine, {"/larger": b"x" * 4_000_001}, 0)
     storage = run.world.storage
     assert storage is not None
     storage.write_snapshot()

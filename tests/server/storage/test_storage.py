@@ -26,7 +26,7 @@ from pyzk.server.core.txn import Replace
 from pyzk.server.storage import snapshots
 from pyzk.server.storage.building import stored_stat
 from pyzk.server.storage.directory import StorageError
-from pyzk.server.testing import contents
+from pyzk.server.testing import tree_io
 
 from ...support.histories import SETTINGS, START, Action, Run, action, set_up_quota
 from ...support.invariants import check_tree_invariants
@@ -374,8 +374,8 @@ def test_what_is_too_large_for_an_entry_becomes_a_snapshot(tmp_path: Path) -> No
     """A real server does not read entries of more than 2 MiB."""
     run = Run(world(tmp_path))
     run.peer(0).create("/before")
-    tree: contents.Flat = {f"/{number}": b"x" * 100_000 for number in range(20)}
-    contents.load(run.world.engine, tree, 0)
+    tree: tree_io.Flat = {f"/{number}": b"x" * 100_000 for number in range(20)}
+    tree_io.load(run.world.engine, tree, 0)
     run.peer(0).create("/after")
     check_files(run, tmp_path)
     logs = (tmp_path / "version-2").glob("log.*")

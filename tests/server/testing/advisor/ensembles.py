@@ -31,7 +31,7 @@ class Scene:
         write(self.writer)
 
     def catch_up(self) -> None:
-        self.ensemble.release(1)
+        self.ensemble.catch_up(1)
 
     def sync(self) -> None:
         """What a repaired client does before it reads."""

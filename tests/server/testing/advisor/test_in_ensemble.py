@@ -191,7 +191,7 @@ def test_kazoos_recipes_while_servers_lag() -> None:
                 ensemble.lag(1)
                 ensemble.lag(2)
                 time.sleep(0.005)
-                ensemble.release()
+                ensemble.catch_up()
         for each in working:
             each.result()
         for client in clients:

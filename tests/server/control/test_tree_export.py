@@ -11,9 +11,9 @@ from pyzk.protocol import dump
 from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.records import ACL, Id
 from pyzk.server import open_server
-from pyzk.server.control.views import copying, turns
+from pyzk.server.control.views import tree_export, turns
 from pyzk.server.testing import open_ensemble
-from pyzk.server.testing.contents import Node
+from pyzk.server.testing.tree_io import Node
 from tests.server.control.client import Api
 
 NAMES = ("plain", 'quote"\\', "line 2", "é\u202e<script>", "a b&c=d%2F", "__proto__")
@@ -112,9 +112,9 @@ async def test_what_the_server_refuses_is_said(api: Api) -> None:
 async def test_an_export_is_bounded(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     api.server.load({"/a": {str(n): "12345" for n in range(10)}})
     for name, bound in (("_MOST", 11), ("_LARGEST", 50)):
-        monkeypatch.setattr(copying, name, bound)
+        monkeypatch.setattr(tree_export, name, bound)
         assert len(await exported(api, "/a")) == 11
-        monkeypatch.setattr(copying, name, bound - 1)
+        monkeypatch.setattr(tree_export, name, bound - 1)
         status, problem = await api.ask("GET", "/export?path=/a")
         assert (status, "pyzk dump" in problem["detail"]) == (409, True)
         monkeypatch.undo()

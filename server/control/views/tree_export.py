@@ -22,7 +22,7 @@ from ....protocol.errors import NodeExistsError
 from ....protocol.paths import validate_path
 from ...core.tree import DataTree
 from ...net.http import Response, Send
-from ...testing import contents
+from ...testing import tree_io
 from ..routes import ApiError, Ask, Field, Route
 from .common import PATH, znode_at
 from .tree import LINES, line
@@ -58,7 +58,7 @@ async def _lines(tree: DataTree, top: str, send: Send) -> None:
     for path, node in _below(tree, top):
         seconds = node.ttl / 1000 if node.ttl else None
         at = path.removeprefix(top.rstrip("/")) or "/"
-        kind = contents.kind_of(node)
+        kind = tree_io.kind_of(node)
         fields = dump.fields_of(dump.Node(at, node.data, node.acl, kind, seconds, node.ephemeral_owner))
         await send(line(fields))
         await turns.pause()
@@ -66,7 +66,7 @@ async def _lines(tree: DataTree, top: str, send: Send) -> None:
 
 def _below(tree: DataTree, top: str) -> Iterator[Any]:
     for path, node in walk(tree, top):
-        if not f"{path}/".startswith(f"{contents.RESERVED}/"):
+        if not f"{path}/".startswith(f"{tree_io.RESERVED}/"):
             yield path, node
 
 
@@ -77,13 +77,13 @@ async def _import(control: Control, ask: Ask) -> Any:
     top, overwrite = ask.values["path"], ask.values.get("overwrite", False)
     validate_path(top)
     turns, left_out = Turns(), 0
-    nodes: dict[str, contents.Node] = {}
+    nodes: dict[str, tree_io.Node] = {}
     for number, text in enumerate(ask.values["lines"], 1):
         try:
             path, node = _read(text, top)
         except ValueError as error:
             raise ApiError(400, f"line {number}: {error}") from None
-        if node.kind == "ephemeral" or f"{path}/".startswith(f"{contents.RESERVED}/"):
+        if node.kind == "ephemeral" or f"{path}/".startswith(f"{tree_io.RESERVED}/"):
             left_out += 1
         else:
             nodes[path] = node
@@ -96,7 +96,7 @@ async def _import(control: Control, ask: Ask) -> Any:
     return {"written": written, "same": len(nodes) - written, "left_out": left_out}
 
 
-def _read(text: str, top: str) -> tuple[str, contents.Node]:
+def _read(text: str, top: str) -> tuple[str, tree_io.Node]:
     """The znode of a line, with its whole path.
 
     :raises ValueError: if it is none.
@@ -108,10 +108,10 @@ def _read(text: str, top: str) -> tuple[str, contents.Node]:
         given["acl"] = node.acl
     if node.ttl is not None:
         given["ttl"] = round(1000 * node.ttl)
-    return path, contents.Node(**given)
+    return path, tree_io.Node(**given)
 
 
-def _write(control: Control, nodes: dict[str, contents.Node], overwrite: bool) -> int:
+def _write(control: Control, nodes: dict[str, tree_io.Node], overwrite: bool) -> int:
     """Create znodes with their parents, or replace their data; return how many needed it.
 
     :raises NodeExistsError: for one that holds other data, unless these are to be replaced.
@@ -128,7 +128,7 @@ def _write(control: Control, nodes: dict[str, contents.Node], overwrite: bool) -
     if missing:
         running.enter(f"import {len(missing)} znodes")
         try:
-            contents.load(writer, contents.flatten(missing), running.service.at(running.clock.now()))
+            tree_io.load(writer, tree_io.flatten(missing), running.service.at(running.clock.now()))
         finally:
             running.server.flush()
     return len(missing)

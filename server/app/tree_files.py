@@ -21,7 +21,7 @@ from ...protocol.records import OPEN_ACL
 from ..core.engine import Engine
 from ..core.tree import DataTree
 from ..logger import logger
-from ..testing import contents
+from ..testing import tree_io
 
 
 class DumpError(ValueError):
@@ -59,8 +59,8 @@ def load(engine: Engine, nodes: list[Node], path: str) -> None:
 
     :raises DumpError: if one cannot be created; then none is.
     """
-    wanted: contents.Flat = {
-        node.path: contents.Node(
+    wanted: tree_io.Flat = {
+        node.path: tree_io.Node(
             data=node.data,
             acl=OPEN_ACL if node.acl is None else node.acl,
             kind=node.kind,  # type: ignore[arg-type] # read() has looked
@@ -77,7 +77,7 @@ def load(engine: Engine, nodes: list[Node], path: str) -> None:
             left_out,
         )
     try:
-        contents.load(engine, wanted, engine.started)
+        tree_io.load(engine, wanted, engine.started)
     except UnimplementedError as error:
         raise DumpError(
             f"cannot load {path}: TTL znodes need extendedTypesEnabled=true: {error.path}"
@@ -95,7 +95,7 @@ def save(tree: DataTree, path: str) -> None:
     try:
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(fd, "w", encoding="utf-8") as file:
-            for at, node in contents.read(tree).items():
+            for at, node in tree_io.read(tree).items():
                 ttl = node.ttl / 1000 if node.kind == "ttl" else None
                 line = fields_of(Node(at, node.data, node.acl, node.kind, ttl, node.owner))
                 file.write(f"{json.dumps(line, ensure_ascii=False)}\n")
