@@ -12,6 +12,8 @@ The rules:
 * A CancelledError carries the message that ``Task.cancel(message)`` was given: anyio knows its own cancels by
   theirs. Of several cancels during one wait, the last message counts. If a cancel without a message came too,
   the task is cancelled once more at its next wait: whoever swallows the first may not swallow the second.
+* So it is when a task leaves a block because of a cancel without a message, and one with a message comes
+  while it leaves the block: the block ends with the latter, as a ``finally`` of asyncio that waits.
 * Functions of the user are called in the event loop of the call that they were given to.
 """
 
@@ -193,6 +195,17 @@ class Question:
             error.add_note(words)
         return error
 
+    def last_cancel(self, before: asyncio.CancelledError) -> asyncio.CancelledError:
+        """Return the error that ends a block, or a call, in which the task was cancelled before.
+
+        :param before: the first cancel. If it has no message, and a cancel during this wait has one, then the
+            latter is returned, and the first is made again.
+        """
+        if before.args or self.message is None:
+            return before
+        self._twice = True
+        return self.cancelled_error()
+
     # --- what a task wants of a future -------------------------------------------------------------------
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
@@ -286,7 +299,8 @@ class Tasks:
                 answer = await question.ask(ask)
             except Interrupted as cut:
                 self._note_cancelled(task, question)
-                raise (caught or question.cancelled_error(cut)) from None
+                ended = question.last_cancel(caught) if caught is not None else question.cancelled_error(cut)
+                raise ended from None
             except BaseException:
                 if question.cancelled:
                     question.cancel_later()
@@ -411,7 +425,10 @@ class Block:
             swallowed: bool = await question.ask(leave)
         except Interrupted:
             self._ended(caller, leave)
-            if interrupted:
+            if isinstance(error, asyncio.CancelledError):
+                last = question.last_cancel(error)
+                if last is not error:
+                    raise last from None
                 return False
             self._side._note_cancelled(task, question)
             raise question.cancelled_error() from None

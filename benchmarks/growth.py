@@ -194,7 +194,7 @@ def fire_watches(watches: int) -> float:
     core.ask_all(watcher, (wire.get(f"/p/k{n:07}", watch=True) for n in range(watches)))
     requests = [wire.set_data(f"/p/k{n:07}", b"y") for n in range(watches)]
     taken = seconds_of(lambda: core.ask_all(writer, requests))
-    assert watcher.figures.sent > 2 * watches, "not all watches have fired"
+    assert watcher.stats.sent > 2 * watches, "not all watches have fired"
     return taken
 
 

@@ -123,9 +123,9 @@ UNTIL_LIMIT = {"Grant.check"}
 """Those of them that say what holds now. The caller may be stopped between the answer of the loop and its own
 next step, so the limit of the hold is compared with the clock in the caller's thread as well."""
 
-UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics"}
+UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics", "ZooKeeper.watch_count"}
 """Members that are read in the loop as long as it runs: they tell of calls over a connection on loan, too
-(:mod:`.borrowing`)."""
+(:mod:`.borrowing`), and count what the loop may change meanwhile."""
 
 CALLS_BACK = {"LeaderElection.run", "retry"}
 """Functions that call a function of their caller, and wait for it."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.text import session_text
 from ..testing.chaos import Chaos
 from ..testing.controls import Controls
+from ..testing.controls.sessions import MOST_PATHS, info_of
 from ..testing.faults import Fault
 from ..testing.sessions import SessionInfo, UnknownSessionError
 from ..testing.snapshots import Snapshot
@@ -18,6 +20,9 @@ from .servers import Servers
 
 if TYPE_CHECKING:
     from ..testing.controls.ensemble import EnsembleControls
+
+_SHOWN: Final = 20
+"""Sessions that are named where none is found."""
 
 
 class Control:
@@ -59,10 +64,15 @@ class Control:
 
         :raises UnknownSessionError: if there is none.
         """
-        live = {info.id: info for info in self.controls.sessions()}
-        for session in live_sessions(self.controls.running, given):
-            return live[session]
-        known = ", ".join(map(session_text, live)) or "none"
+        running = self.controls.running
+        running.receive()
+        sessions = running.engine.sessions
+        for number in live_sessions(running, given):
+            if (session := sessions.get(number)) is not None:
+                return info_of(running, session, MOST_PATHS)
+        known = ", ".join(session_text(session.id) for session in islice(sessions, _SHOWN)) or "none"
+        if (more := len(sessions) - _SHOWN) > 0:
+            known += f", and {more:,} more"
         raise UnknownSessionError(f"there is no session {given}; live sessions: {known}")
 
     def scope(self, whole: bool) -> Controls | EnsembleControls:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from .log import Proposal
 
 if TYPE_CHECKING:
-    from .ensemble import Ensemble
-    from .member import Member
+    from .member import EnsembleView, Member
 
 
 class Elections:
@@ -26,7 +25,7 @@ class Elections:
     :ivar due: when the next leader begins, in ms; None if no server can lead, or one does.
     """
 
-    def __init__(self, ensemble: Ensemble) -> None:
+    def __init__(self, ensemble: EnsembleView) -> None:
         self._ensemble = ensemble
         self.due: int | None = None
 

@@ -24,7 +24,7 @@ import hmac
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import attrs
 
@@ -43,12 +43,20 @@ from .redirects import Redirects
 from .serving import most_outstanding
 from .timing import Timing
 
-if TYPE_CHECKING:
-    from .nemesis import Nemesis
-
-
 Pending: TypeAlias = Literal["lost", "applied"]
 """What becomes of writes that are proposed and not committed when their leader dies."""
+
+
+class Periodic(Protocol):
+    """Does something from time to time, as a nemesis does.
+
+    :ivar next_act: when it does the next thing, in ms.
+    """
+
+    next_act: int
+
+    def act(self) -> None:
+        """Do the next thing."""
 
 
 class Ensemble:
@@ -103,7 +111,7 @@ class Ensemble:
         self._settings = settings
         self._tick = settings.tick_time
         self._secret = secret or os.urandom(32)
-        self.nemesis: Nemesis | None = None
+        self.nemesis: Periodic | None = None
 
     # --- questions ---------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 
@@ -48,17 +48,23 @@ from .engine import SYNC, Waiting
 from .log import Asker, Proposal, Result
 
 if TYPE_CHECKING:
-    from .ensemble import Ensemble
-    from .member import Member
+    from .member import EnsembleView, Member
 
 T = TypeVar("T")
 _MULTI, _RECONFIG = OpCode.MULTI.value, OpCode.RECONFIG.value
 
 
+class Newcomer(Asker, Protocol):
+    """A client at a server that wants a session."""
+
+    @property
+    def member(self) -> Member: ...
+
+
 class _Served(dict[int, Client]):
     """Which sessions are connected, at any server."""
 
-    def __init__(self, ensemble: Ensemble) -> None:
+    def __init__(self, ensemble: EnsembleView) -> None:
         super().__init__()
         self._ensemble = ensemble
 
@@ -83,7 +89,7 @@ class Leader(Engine):
         ends when its server applies that change, at its next check at the latest (ensemble.md 10.3).
     """
 
-    def __init__(self, ensemble: Ensemble, member: Member, number: int, now: int) -> None:
+    def __init__(self, ensemble: EnsembleView, member: Member, number: int, now: int) -> None:
         engine = member.engine
         super().__init__(engine.settings, now=now, epoch=engine.wall_clock(now))
         self.ensemble = ensemble
@@ -249,7 +255,7 @@ class Leader(Engine):
         else:
             self._send_behind(member, request.answer)
 
-    def open_session(self, session_id: int, timeout: int, asker: Asker) -> None:
+    def open_session(self, session_id: int, timeout: int, asker: Newcomer) -> None:
         self.owners[session_id] = asker.member
 
         def open_it() -> None:

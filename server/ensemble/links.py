@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from .member import Member
+
+class Numbered(Protocol):
+    """A server, of which its number counts."""
+
+    @property
+    def number(self) -> int: ...
 
 
 class Links:
@@ -19,24 +23,24 @@ class Links:
         self._cuts: dict[frozenset[int], bool] = {}  # whether silently, by the pair
         self.are_whole = True
 
-    def is_cut(self, one: Member, other: Member) -> bool:
+    def is_cut(self, one: Numbered, other: Numbered) -> bool:
         return frozenset((one.number, other.number)) in self._cuts
 
-    def is_reset(self, one: Member, other: Member) -> bool:
+    def is_reset(self, one: Numbered, other: Numbered) -> bool:
         return not self._cuts.get(frozenset((one.number, other.number)), True)
 
-    def is_apart(self, member: Member) -> bool:
+    def is_apart(self, member: Numbered) -> bool:
         """Return whether a server is cut off from any other."""
         return any(member.number in pair for pair in self._cuts)
 
-    def cuts_of(self, member: Member) -> Iterator[tuple[int, bool]]:
+    def cuts_of(self, member: Numbered) -> Iterator[tuple[int, bool]]:
         """Yield the number of each server that this one is cut off from, and whether silently."""
         for pair, silent in self._cuts.items():
             if member.number in pair:
                 [other] = pair - {member.number}
                 yield other, silent
 
-    def part(self, members: Iterable[int], groups: Sequence[Iterable[Member]], silent: bool) -> None:
+    def part(self, members: Iterable[int], groups: Sequence[Iterable[Numbered]], silent: bool) -> None:
         """Cut the links between groups; servers in none of them are one more.
 
         :param members: the numbers of all servers.
@@ -54,7 +58,7 @@ class Links:
                     self._cuts[frozenset((one, other))] = silent
         self.are_whole = not self._cuts
 
-    def join(self, members: Iterable[Member]) -> None:
+    def join(self, members: Iterable[Numbered]) -> None:
         """Join again what was cut between any of these servers and others."""
         numbers = {member.number for member in members}
         self._cuts = {pair: silent for pair, silent in self._cuts.items() if not pair & numbers}

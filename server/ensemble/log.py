@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import attrs
 
 from ..config.members import Configuration
 from ..core.txn import Change, Txn
-
-if TYPE_CHECKING:
-    from .member import Member
 
 _KEPT = 1000
 """Entries that are kept for servers that return; one that has missed more gets a copy of a tree."""
@@ -26,7 +23,7 @@ class Asker(Protocol):
     """Who is answered when an entry is applied at its server: a request, or a client that wants a session."""
 
     @property
-    def member(self) -> Member: ...
+    def member(self) -> object: ...
 
     def applied(self, proposal: Proposal) -> None:
         """The entry has been applied at :attr:`member`."""

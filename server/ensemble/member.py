@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
 
 from ...protocol.records import ConnectRequest
 from ..config.members import Configuration, ServerAddress
@@ -19,12 +19,11 @@ from ..config.settings import Settings
 from ..core.sessions import NEVER, Session
 from .engine import MemberEngine
 from .leader import Leader
-from .log import Proposal
+from .links import Links
+from .log import Log, Proposal
+from .redirects import Redirects
 from .serving import MemberService
-
-if TYPE_CHECKING:
-    from .ensemble import Ensemble
-
+from .timing import Timing
 
 _READ_ONLY = 2000
 """ms without a leader after which a server is read-only at the earliest."""
@@ -44,6 +43,43 @@ class Port(Protocol):
 
     def move(self, port: int) -> object:
         """Let clients in at another port; those that are connected stay."""
+
+
+class EnsembleView(Protocol):
+    """What a server, a leader and an election need to know of their ensemble, and what they report to it.
+
+    The attributes are those of :class:`.ensemble.Ensemble`.
+    """
+
+    now: int
+    is_controlled: bool
+
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def timing(self) -> Timing: ...
+    @property
+    def config(self) -> Configuration: ...
+    @property
+    def members(self) -> Mapping[int, Member]: ...
+    @property
+    def log(self) -> Log: ...
+    @property
+    def links(self) -> Links: ...
+    @property
+    def redirects(self) -> Redirects: ...
+    @property
+    def holding(self) -> Literal["proposals", "acks"] | None: ...
+    @property
+    def most_outstanding(self) -> int: ...
+    def password_of(self, session_id: int) -> bytes: ...
+    def knows(self, session_id: int, password: bytes | None) -> bool: ...
+    def enter(self, proposal: Proposal) -> None: ...
+    def bring_up(self, member: Member, upto: int) -> None: ...
+    def expire(self, session_id: int, now: int) -> None: ...
+    def tell(self, member: Member, text: str) -> None: ...
+    def flush(self) -> None: ...
+    def settle(self) -> None: ...
 
 
 class Member:
@@ -78,7 +114,7 @@ class Member:
     service: MemberService
     engine: MemberEngine
 
-    def __init__(self, ensemble: Ensemble, address: ServerAddress, settings: Settings) -> None:
+    def __init__(self, ensemble: EnsembleView, address: ServerAddress, settings: Settings) -> None:
         self.ensemble = ensemble
         self.number = address.number
         self.votes = False

@@ -13,7 +13,7 @@ The rules:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ...protocol.constants import CreateMode
 from ...protocol.jute import JuteError
@@ -22,17 +22,30 @@ from ...protocol.operations import OpCode
 from ...protocol.records import CreateRequest
 from ..core.sessions import Session, SessionTracker
 
-if TYPE_CHECKING:
-    from .member import Member
-
 _CREATES = frozenset((OpCode.CREATE.value, OpCode.CREATE2.value))
 _EPHEMERAL = frozenset((CreateMode.EPHEMERAL.value, CreateMode.EPHEMERAL_SEQUENTIAL.value))
+
+
+class Passwords(Protocol):
+    """Knows the password of each session."""
+
+    def password_of(self, session_id: int) -> bytes: ...
+
+
+class Place(Protocol):
+    """The server whose sessions these are."""
+
+    @property
+    def ensemble(self) -> Passwords: ...
+
+    def heard_of(self, session: Session, now: int) -> object:
+        """A client has sent something."""
 
 
 class MemberSessions(SessionTracker):
     """All sessions that a server knows. Clocks run for the local ones alone."""
 
-    def __init__(self, member: Member, tick: int) -> None:
+    def __init__(self, member: Place, tick: int) -> None:
         super().__init__(tick, 0, member.ensemble.password_of)
         self._member = member
         self._moving: set[int] = set()

@@ -233,24 +233,24 @@ def _brief(connection: Connection) -> Data:
         "remote_socket_address": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "interest_ops": connection.interest,
         "outstanding_requests": connection.outstanding,
-        "packets_received": connection.figures.received,
-        "packets_sent": connection.figures.sent,
+        "packets_received": connection.stats.received,
+        "packets_sent": connection.stats.sent,
     }
 
 
 def _full(connection: Connection, patience: int) -> Data:
     """``patience``: what takes the place of a timeout while there is no session, in ms."""
-    figures, session = connection.figures, connection.session
-    latency = figures.latency
+    own, session = connection.stats, connection.session
+    latency = own.latency
     return _brief(connection) | {
         "session_id": connection.session_id,
-        "last_operation": operation_name(figures.last_op) if session else None,
-        "established": int(figures.established * 1000),
+        "last_operation": operation_name(own.last_op) if session else None,
+        "established": int(own.established * 1000),
         "session_timeout": session.timeout if session else patience,
-        "last_cxid": figures.last_xid or 0,
-        "last_zxid": figures.last_zxid,
-        "last_response_time": int(figures.last_response * 1000),
-        "last_latency": figures.last_latency,
+        "last_cxid": own.last_xid or 0,
+        "last_zxid": own.last_zxid,
+        "last_response_time": int(own.last_response * 1000),
+        "last_latency": own.last_latency,
         "min_latency": latency.minimum,
         "avg_latency": int(latency.average),
         "max_latency": latency.maximum,
@@ -259,7 +259,7 @@ def _full(connection: Connection, patience: int) -> Data:
 
 def _reset_connections(ask: Ask) -> Data:
     for connection in ask.service.connections:
-        connection.figures.reset()
+        connection.stats.reset()
     return {}
 
 

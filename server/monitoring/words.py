@@ -133,7 +133,7 @@ def _brief(connection: Connection, asker: Connection) -> str:
     interest = 0 if connection is asker else connection.interest
     return (
         f"/{address}:{port}[{interest}](queued={connection.outstanding},"
-        f"recved={connection.figures.received},sent={connection.figures.sent}"
+        f"recved={connection.stats.received},sent={connection.stats.sent}"
     )
 
 
@@ -141,13 +141,13 @@ def _details(connection: Connection) -> str:
     session = connection.session
     if session is None:
         return ""
-    figures, latency = connection.figures, connection.figures.latency
-    last_xid = "" if figures.last_xid is None else f"lcxid=0x{figures.last_xid:x},"
+    own, latency = connection.stats, connection.stats.latency
+    last_xid = "" if own.last_xid is None else f"lcxid=0x{own.last_xid:x},"
     return (
-        f",sid={session_text(session.id)},lop={operation_name(figures.last_op)},"
-        f"est={int(figures.established * 1000)},to={session.timeout},{last_xid}"
-        f"lzxid=0x{figures.last_zxid % 2**64:x},lresp={int(figures.last_response * 1000)},"
-        f"llat={figures.last_latency},minlat={latency.minimum},avglat={int(latency.average)},"
+        f",sid={session_text(session.id)},lop={operation_name(own.last_op)},"
+        f"est={int(own.established * 1000)},to={session.timeout},{last_xid}"
+        f"lzxid=0x{own.last_zxid % 2**64:x},lresp={int(own.last_response * 1000)},"
+        f"llat={own.last_latency},minlat={latency.minimum},avglat={int(latency.average)},"
         f"maxlat={latency.maximum}"
     )
 
@@ -162,7 +162,7 @@ def operation_name(op: int | None) -> str:
 
 def _crst(service: Service, asker: Connection, now: float) -> str:
     for connection in service.connections:
-        connection.figures.reset()
+        connection.stats.reset()
     return "Connection stats reset.\n"
 
 

@@ -39,7 +39,7 @@ from ..core.operations import Steps
 from ..core.sessions import Session
 from ..core.watches import Notification
 from ..logger import logger
-from .figures import Figures
+from .connection_stats import ConnectionStats
 from .requests import HIGH_WATER, MAX_REQUESTS, exchange, reply_frame, serve_requests
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Connection:
     :ivar login: the SASL login, from its first token on.
     :ivar null_tokens: how many tokens were answered by none; from the first on there is no login.
     :ivar frozen: a gate has stopped the connection: it hears and says nothing.
-    :ivar figures: what operators are told of this connection.
+    :ivar stats: what operators see of this connection.
     :ivar wake: called when output comes to wait although nothing was received, and on closing.
 
     These are shared with :mod:`.requests` alone:
@@ -112,7 +112,7 @@ class Connection:
         self.aborted = False
         self.is_foreign = False
         self.unwelcome = False
-        self.figures = Figures(self.engine.stats, service.wall_clock(now))
+        self.stats = ConnectionStats(self.engine.stats, service.wall_clock(now))
         self.fast_session: Session | None = None
         self.input = FrameBuffer(service.settings.max_buffer)
         self.more = False
@@ -225,7 +225,7 @@ class Connection:
         """Queue watch events, which are ``frames`` on the wire."""
         if self.close_expected:
             return
-        self.figures.sent_events(len(events))
+        self.stats.sent_events(len(events))
         gate = self.service.gate
         if gate is not None:
             passed = gate.events(self, events)
@@ -373,7 +373,7 @@ class Connection:
             payloads = self.input.take(1)
             if not payloads:
                 return False
-            self.figures.received_no_request()
+            self.stats.received_no_request()
             self.engine.stats.connect_requests += 1
         try:
             request, end = records.ConnectRequest.read(payloads[0])
@@ -417,7 +417,7 @@ class Connection:
         granted = (0, 0, bytes(16)) if session is None else (session.timeout, session.id, session.password)
         timeout, session_id, password = granted
         self.send(_WELCOME(36 + len(flag), 0, timeout, session_id, 16, password) + flag)
-        self.figures.sent_welcome(now)
+        self.stats.sent_welcome(now)
         if session is None:
             if self.service.gate is not None:
                 self.service.gate.refused(self, request.sessionId)
@@ -431,7 +431,7 @@ class Connection:
             return
         self.start_turn()
         if self._word_answer is None:
-            self.figures.received_no_request()
+            self.stats.received_no_request()
             rest = self.input.peek(_STMK_SIZE)[len(word) :]
             self._word_answer = self.service.answer_word(word, self.service, self, now, rest)
         for piece in self._word_answer:

@@ -112,10 +112,10 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
     zxid, err, body = engine.handle(connection, op, data[4:], at)
     answer_size = 16 + len(body)
     reply = _REPLY(answer_size, xid, zxid, err) + body
-    figures = connection.figures
-    stats = figures.stats
-    figures.at_once += 1
-    figures.last = (op, xid, zxid, err, now, 0)
+    own = connection.stats
+    stats = own.stats
+    own.at_once += 1
+    own.last = (op, xid, zxid, err, now, 0)
     if zxid == before:
         stats.read_latency.zeros += 1
     else:
@@ -165,7 +165,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
     if service.has_request_checks or service.gate is not None:
         plain = _NONE_PLAIN
     clock, end = service.stopwatch, connection.start_turn()
-    figures, stats = connection.figures, engine.stats
+    own, stats = connection.stats, engine.stats
     sizes, before = stats.response_sizes, engine.zxid
     xid = op = zxid = err = size = 0
     # Bytes of replies that are not counted in connection.waiting yet, and how many more may be
@@ -230,8 +230,8 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
     if size:
         stats.last_response = size
     handled = len(frames) - len(undone)
-    latency = figures.answered(handled, engine.zxid - before, now - connection.arrived)
-    figures.last = (op, xid if xid >= 0 else figures.last_xid, zxid, err, now, latency)
+    latency = own.answered(handled, engine.zxid - before, now - connection.arrived)
+    own.last = (op, xid if xid >= 0 else own.last_xid, zxid, err, now, latency)
 
 
 def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tuple[int, int, bytes]:

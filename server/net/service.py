@@ -263,7 +263,7 @@ class Service:
         if connection in self._no_session_yet:
             return self._no_session_yet[connection]
         timeout = connection.session.timeout / 1000 if connection.session else 0.0
-        return ((connection.figures.last_response + timeout) // _BUCKET + 1) * _BUCKET
+        return ((connection.stats.last_response + timeout) // _BUCKET + 1) * _BUCKET
 
     def next_deadline(self) -> float:
         """Return the time at which :meth:`advance` is to be called, in seconds of the monotonic clock;

@@ -420,6 +420,31 @@ def test_a_withdrawn_request_is_never_sent(script: Script) -> None:
     assert not second.settled
 
 
+def test_a_read_that_is_to_be_sent_again_can_be_withdrawn(script: Script) -> None:
+    read = script.read()
+    script.requests()
+    assert not script.machine.withdraw(read), "it was sent"
+    script.lose()
+    assert script.machine.withdraw(read)
+    assert read.settled
+    assert not script.machine.withdraw(read)
+    script.connect()
+    assert script.requests() == []
+
+
+def test_what_was_withdrawn_keeps_nothing_else_from_the_queue(script: Script) -> None:
+    script.lose()
+    withdrawn, kept = script.read(), script.read()
+    script.open()
+    script.machine.withdraw(withdrawn)
+    script.lose()
+    assert not kept.settled
+    script.connect()
+    (request,) = script.requests()
+    script.reply(request, b"data")
+    assert kept.result() == b"data"
+
+
 # --- time -----------------------------------------------------------------------------------------------
 
 

@@ -31,6 +31,7 @@ from pyzk.blocking import (
     timeout,
 )
 from pyzk.bridge import loop
+from pyzk.client.registry import WatchRegistry
 from pyzk.server.testing import EmbeddedServer
 
 from ..support.waiting import wait_until
@@ -572,3 +573,21 @@ def test_the_exit_of_the_interpreter_leaves_all_blocks(server: EmbeddedServer) -
     for block in (inner, outer):
         with suppress(ClosingError):
             block.__exit__(None, None, None)
+
+
+def test_watches_are_counted_by_the_thread_that_changes_them(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, threads = WatchRegistry.__len__, []
+
+    def noted(registry: WatchRegistry) -> int:
+        threads.append(threading.current_thread().name)
+        return count(registry)
+
+    monkeypatch.setattr(WatchRegistry, "__len__", noted)
+    with connect(server.hosts) as zk:
+        _, _, watch = zk.get_and_watch("/")
+        assert zk.watch_count == 1
+        assert threads[-1] == "pyzk"
+        watch.cancel()
+    assert zk.watch_count == 0, "after the end of the loop"

@@ -104,6 +104,33 @@ async def test_the_messages_of_cancels(
     assert task.count == len(cancels)
 
 
+@pytest.mark.parametrize(
+    ("before", "cancels", "told", "again"),
+    [
+        (None, [], (), []),
+        (None, [None], (), []),
+        (None, ["a"], ("a",), [None]),
+        (None, ["a", "b"], ("b",), [None]),
+        ("b", ["a"], ("b",), []),
+    ],
+)
+@in_asyncio
+async def test_a_cancel_while_a_cancelled_block_is_left(
+    before: str | None, cancels: list[str | None], told: tuple[str, ...], again: list[object]
+) -> None:
+    """The first one with a message counts, as for a ``finally`` that waits; one without is made again."""
+    question, _, task = asked()
+    for message in cancels:
+        task.count += 1
+        question.cancel(message)
+    first = asyncio.CancelledError() if before is None else asyncio.CancelledError(before)
+    last = question.last_cancel(first)
+    assert last.args == told
+    assert (last is first) == (not again)
+    await asyncio.sleep(0)
+    assert task.messages == again
+
+
 @in_asyncio
 async def test_a_call_that_has_succeeded_is_followed_by_the_cancel() -> None:
     question, _, task = asked()

@@ -20,7 +20,7 @@ class Room:
 
     sources: tuple[str, ...]
     tests: tuple[str, ...]
-    without: str = "real_server or real_ensemble or test_real.py"
+    without: str = "test_real.py"
 
     def files(self) -> list[Path]:
         """The modules, from the root; those that Python runs as a command or that are generated are none."""

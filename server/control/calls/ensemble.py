@@ -47,7 +47,7 @@ def _show(control: Control, ask: Ask) -> Any:
     controls = _ensemble(control)
     own = cast("MemberService", control.controls.running.service).member
     leader = controls.leader()  # comes after what clients have sent already
-    ensemble = own.ensemble
+    ensemble = controls.running.host.ensemble
     current = ensemble.current_leader()  # or none does, and an old one does not know yet
     return {
         "hosts": controls.hosts,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...net.http import Response
 from ...net.importing import load
 from ...testing.controls.history import timeline_of
+from ...testing.controls.sessions import leak_of
 from ...testing.history import selector
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text
@@ -66,8 +67,21 @@ def _note(control: Control, ask: Ask, *, whole: bool = False) -> Any:
     return {}
 
 
-def _leaks(control: Control, ask: Ask, *, whole: bool = False) -> Any:
-    return {"leaks": control.scope(whole).leaks()}
+async def _leaks(control: Control, ask: Ask, *, whole: bool = False) -> Any:
+    if whole:
+        return {"leaks": control.scope(whole).leaks()}
+    running, turns, size = control.controls.running, Turns(), 0
+    running.receive()
+    leaks: list[str] = []
+    sessions = [session for session in running.engine.sessions if not session.closed]
+    for session in sessions:
+        leaks.append(leak_of(running, session))
+        size += len(leaks[-1])
+        if size > _LARGEST:
+            leaks.append(f"and {len(sessions) - len(leaks):,} more sessions")
+            break
+        await turns.pause()
+    return {"leaks": leaks}
 
 
 async def _advice(control: Control, ask: Ask, *, whole: bool = False) -> Any:

@@ -23,7 +23,7 @@ def _server(control: Control, ask: Ask) -> Any:
         "url": controls.url,
         "secure_port": controls.secure_port,
         "uptime": controls.clock.now(),
-        "sessions": len(controls.sessions()),
+        "sessions": len(controls.running.engine.sessions),
     }
 
 

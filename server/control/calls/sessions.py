@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.text import session_text
+from ...net.http import Response
+from ...testing.controls.sessions import MOST_PATHS, info_of
 from ..routes import ApiError, Ask, Field, Route
+from ..views.turns import Turns
 
 if TYPE_CHECKING:
     from ..control import Control
 
 
-def _sessions(control: Control, ask: Ask, *, whole: bool = False) -> Any:
-    return {"sessions": [control.session_form(info) for info in control.scope(whole).sessions()]}
+_PATHS: Final = 16 * 2**20
+"""Bytes of an answer behind which sessions are listed without paths."""
+_LARGEST: Final = 64 * 2**20
+"""Bytes of an answer."""
+
+
+async def _sessions(control: Control, ask: Ask, *, whole: bool = False) -> Any:
+    if whole:
+        return {"sessions": [control.session_form(info) for info in control.scope(whole).sessions()]}
+    running, turns, size = control.controls.running, Turns(), 0
+    running.receive()
+    pieces: list[bytes] = []
+    for session in list(running.engine.sessions):
+        if session.closed:
+            continue
+        paths = MOST_PATHS if size < _PATHS else 0
+        form = control.session_form(info_of(running, session, paths))
+        pieces.append(json.dumps(form, ensure_ascii=False).encode())
+        size += len(pieces[-1])
+        if size > _LARGEST:
+            raise ApiError(409, f"the sessions are more than {_LARGEST >> 20} MiB; use GET /clients")
+        await turns.pause()
+    return Response(
+        200, b'{"sessions": [' + b", ".join(pieces) + b"]}\n", {"content-type": "application/json"}
+    )
 
 
 def _session(control: Control, ask: Ask) -> Any:
@@ -56,8 +83,16 @@ def _new_name(control: Control, ask: Ask) -> Any:
     return _names(control, ask)
 
 
+_LISTED: Final = "Every live session, the oldest first; 256 KiB of paths each at most, 16 MiB in all."
+
 ROUTES: Final = (
-    Route("GET", "/sessions", _sessions, "Every live session, the oldest first.", serves=("sessions",)),
+    Route(
+        "GET",
+        "/sessions",
+        _sessions,
+        "Every live session, the oldest first; 256 KiB of paths each at most, 16 MiB in all.",
+        serves=("sessions",),
+    ),
     Route("GET", "/sessions/{session}", _session, "One live session."),
     Route("POST", "/sessions/{session}/expire", _expire, "End it as if by time.", serves=("expire",)),
     Route(

@@ -7,9 +7,11 @@ only is seen too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...testing.controls.history import timeline_of
+from ...testing.controls.sessions import MOST_PATHS, info_of
 from ...testing.observers import RequestWait, Wait
 from ...testing.operations import Selection
 from .. import forms
@@ -25,6 +27,8 @@ _MOST: Final = 64
 _PATIENCE: Final = 10.0
 """Seconds that a request waits, if it does not say."""
 _MOST_PATIENCE: Final = 3600.0  # seconds
+_SESSIONS: Final = 1000
+"""Sessions in one answer, the oldest."""
 _LINES: Final = 100
 """Lines of the timeline in the answer to a request that has waited in vain."""
 
@@ -90,11 +94,14 @@ def _session(control: Control, values: dict[str, Any]) -> _Kind:
     running, given, count = control.controls.running, values.get("session"), values["count"]
 
     def answer() -> dict[str, Any]:
-        live = set(live_sessions(running, given))
-        found = [info for info in control.controls.sessions() if info.id in live]
+        live = map(running.engine.sessions.get, islice(live_sessions(running, given), _SESSIONS))
+        found = [info_of(running, session, MOST_PATHS) for session in live if session is not None]
         return {"sessions": [control.session_form(info) for info in found]}
 
-    return Wait(lambda: len(live_sessions(running, given)) >= count), answer
+    def live() -> int:
+        return len(running.engine.sessions if given is None else live_sessions(running, given))
+
+    return Wait(lambda: live() >= count), answer
 
 
 def _request(control: Control, values: dict[str, Any]) -> _Kind:

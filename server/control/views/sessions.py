@@ -79,17 +79,17 @@ def _client_form(control: Control, session: Session) -> dict[str, Any]:
     }
     if connection is None:
         return form | {"watches": 0, "auth": []}
-    figures = connection.figures
-    last = figures.last[0]
+    own = connection.stats
+    last = own.last[0]
     return form | {
         "watches": len(engine.watches.watchers.get(connection, ())),
         "auth": identity_forms(connection.identities),
-        "requests": figures.received,
+        "requests": own.received,
         "outstanding": connection.outstanding,
         "last_op": None if last is None else name_of(last),
-        "last_ms": max(0, round((now - figures.last_response) * 1000)),
-        "latency_ms": figures.last_latency,
-        "established": round(figures.established * 1000),
+        "last_ms": max(0, round((now - own.last_response) * 1000)),
+        "latency_ms": own.last_latency,
+        "established": round(own.established * 1000),
     }
 
 

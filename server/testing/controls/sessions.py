@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
+from itertools import islice
 
 from ....protocol.text import printable, session_text
 from ...core.sessions import Session
 from ...net.connection import Connection
 from ..origin import mark
+from ..running import Running
 from ..sessions import SessionInfo, SessionRef, session_id_of
 from .base import ServerBase, control
 
+_ENTRY = 50
+"""Bytes that any path counts for, beside its own."""
+MOST_PATHS = 2**18
+"""Bytes of paths of one session, of each kind, that an answer over HTTP has."""
 _SHOWN = 20
 """Paths of a session that has leaked, of each kind."""
 
@@ -24,12 +30,7 @@ class SessionControls(ServerBase):
         return [self._info(session) for session in self.running.engine.sessions]
 
     def _info(self, session: Session) -> SessionInfo:
-        client = self.running.engine.client_of(session)
-        peer = client.peer if isinstance(client, Connection) else None
-        ephemerals = tuple(self.running.engine.tree.ephemerals.get(session.id, ()))
-        watches = tuple(self.running.engine.watches.paths_of(client)) if client is not None else ()
-        server = self.running.service.server_id if peer is not None else 0
-        return SessionInfo(session.id, session.timeout, peer, ephemerals, watches, server)
+        return info_of(self.running, session)
 
     @control
     def expire(self, session: SessionRef) -> None:
@@ -139,19 +140,59 @@ class SessionControls(ServerBase):
     def leaks(self) -> list[str]:
         """Describe the sessions that clients have not closed: a line for each, with its ephemerals and the
         watches that have not fired."""
-        return [leak_text(session) for session in self.sessions()]
+        return [leak_of(self.running, session) for session in self.running.engine.sessions]
+
+
+def info_of(running: Running, session: Session, size: int | None = None) -> SessionInfo:
+    """Return what a test sees of a session.
+
+    :param size: at most about so many bytes of paths of each kind, the first ones; None is all of them.
+    """
+    engine = running.engine
+    client = engine.client_of(session)
+    peer = client.peer if isinstance(client, Connection) else None
+    ephemerals = _cut(engine.tree.ephemerals.get(session.id, ()), size)
+    watches = _cut(engine.watches.watchers.get(client, ()), size) if client is not None else ()
+    server = running.service.server_id if peer is not None else 0
+    return SessionInfo(session.id, session.timeout, peer, ephemerals, watches, server)
+
+
+def _cut(paths: Iterable[str], size: int | None) -> tuple[str, ...]:
+    """Return the first paths, of which all but the last have fewer bytes than ``size`` together."""
+    if size is None:
+        return tuple(paths)
+    found = []
+    for path in paths:
+        if size <= 0:
+            break
+        found.append(path)
+        size -= _ENTRY + len(path)
+    return tuple(found)
+
+
+def leak_of(running: Running, session: Session) -> str:
+    """Describe a session that leaks, at a cost that does not grow with what it leaves."""
+    engine = running.engine
+    client = engine.client_of(session)
+    ephemerals = engine.tree.ephemerals.get(session.id, {})
+    watches = engine.watches.watchers.get(client, {}) if client is not None else {}
+    return _leak(session.id, isinstance(client, Connection), ephemerals, watches)
 
 
 def leak_text(session: SessionInfo) -> str:
-    state = "is still connected" if session.connected else "was never closed"
-    line = f"session {session_text(session.id)} {state}"
-    if session.ephemerals:
-        line += f"; ephemerals left: {_first(session.ephemerals)}"
-    if session.watches:
-        line += f"; watches not fired: {_first(session.watches)}"
+    return _leak(session.id, session.connected, session.ephemerals, session.watches)
+
+
+def _leak(session_id: int, connected: bool, ephemerals: Collection[str], watches: Collection[str]) -> str:
+    state = "is still connected" if connected else "was never closed"
+    line = f"session {session_text(session_id)} {state}"
+    if ephemerals:
+        line += f"; ephemerals left: {_first(ephemerals)}"
+    if watches:
+        line += f"; watches not fired: {_first(watches)}"
     return printable(line)
 
 
-def _first(paths: Sequence[str]) -> str:
+def _first(paths: Collection[str]) -> str:
     more = len(paths) - _SHOWN
-    return ", ".join(paths[:_SHOWN]) + (f", and {more:,} more" if more > 0 else "")
+    return ", ".join(islice(paths, _SHOWN)) + (f", and {more:,} more" if more > 0 else "")

@@ -150,6 +150,20 @@ def test_what_follows_a_damaged_entry_makes_it_damage(size: int) -> None:
     assert caught.value.offset == first
 
 
+@pytest.mark.parametrize("behind", [b"", b"\xff", b"\xff" * 40])
+@pytest.mark.parametrize("size", [0, 1, 100, 200, 5000])
+def test_a_whole_entry_behind_a_damaged_one_is_found_whatever_follows(size: int, behind: bytes) -> None:
+    good = log([entry(2, DeleteTxn("/ab"))])
+    damaged = b"\xff" * 60
+    whole = encode(entry(5, SetDataTxn("/ab", b"\xf0" * size, 1), 2))
+    if size == 200:
+        assert int.from_bytes(whole[:8]) >= 2**31, "a checksum may be as large"
+    reader = LogReader(io.BytesIO(good + damaged + whole + behind))
+    with pytest.raises(FileError, match="an entry is damaged, and whole ones follow") as caught:
+        list(reader.entries())
+    assert caught.value.offset == len(good)
+
+
 @pytest.mark.parametrize(
     ("data", "torn"),
     [

@@ -435,7 +435,7 @@ def test_no_web_page_reads_or_changes_anything(headers: dict[str, str], read: in
     client.ping()
     for target, status in ((READ, read), (CHANGE, change)):
         assert answer(Request("GET", target, headers), world.service, world.now).status == status
-    assert (client.connection.figures.received == 0) == (change == 200)
+    assert (client.connection.stats.received == 0) == (change == 200)
 
 
 def test_any_name_may_be_allowed() -> None:

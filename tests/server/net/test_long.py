@@ -246,7 +246,7 @@ def test_what_comes_behind_a_long_request_waits_for_it(slow: World) -> None:
 def test_a_long_request_keeps_its_session_alive_and_is_one_request(slow: World) -> None:
     fill(slow, "/big", MANY)
     client = slow.connect(timeout=4000)
-    received = client.connection.figures.received
+    received = client.connection.stats.received
 
     def pause() -> None:
         slow.pass_time(3)
@@ -258,8 +258,8 @@ def test_a_long_request_keeps_its_session_alive_and_is_one_request(slow: World) 
         pause()
     client.feed()
     assert client.reply().record.totalNumber == MANY
-    assert connection.figures.received == received + 1
-    assert connection.figures.latency.maximum > 3000
+    assert connection.stats.received == received + 1
+    assert connection.stats.latency.maximum > 3000
 
 
 def test_a_long_request_that_was_admitted_is_not_refused_half_way() -> None:

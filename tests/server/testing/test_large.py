@@ -252,6 +252,8 @@ ROUTES: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/tree/diff", {"znodes": {"/n": "other"}}),
     ("GET", "/history", {}),
     ("GET", "/timeline", {}),
+    ("GET", "/sessions", {}),
+    ("GET", "/leaks", {}),
     ("POST", "/wait", {"until": "exists", "path": "/nowhere", "timeout": 0}),
 ]
 
@@ -267,6 +269,8 @@ async def test_routes_let_others_run(
         client = await StreamClient(server.open_stream()).connect()
         for n in range(1000):
             await client.exists(f"/{n}")
+        for n in range(200):
+            server.running.engine.sessions.create(10_000, n)
         rounds = 0
 
         async def others() -> None:
@@ -462,3 +466,51 @@ async def test_a_tree_is_freed_in_turns(route: str) -> None:
             assert status == 200
             assert rounds > 50
             nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("path", ["/server", "/sessions/{}", "/sessions/nobody", "/leaks"])
+async def test_a_session_is_found_at_a_cost_that_does_not_grow(path: str) -> None:
+    async with open_server(clock="frozen") as server:
+        api = Api(server)
+        client = await StreamClient(server.open_stream()).connect()
+        [connection] = server.running.service.connections
+        steps = []
+        for size in (100, 20_000):
+            for n in range(size):
+                server.running.engine.watches.add_data(f"/path/{n}", connection)
+            for n in range(0 if path == "/leaks" else size // 10):
+                server.running.engine.sessions.create(10_000, n)
+            await api.ask("GET", path.format(f"0x{client.session_id:x}"))
+            steps.append(await calls_during(api, path.format(f"0x{client.session_id:x}")))
+        assert steps[1] < 2 * steps[0] + (20_000 if "{" in path else 200), "256 KiB of paths are shown"
+
+
+async def calls_during(api: Api, path: str) -> int:
+    calls = 0
+
+    def note(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        await api.ask("GET", path)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+async def test_the_answer_of_sessions_is_bounded() -> None:
+    async with open_server(clock="frozen") as server:
+        api = Api(server)
+        client = await StreamClient(server.open_stream()).connect()
+        [connection] = server.running.service.connections
+        for n in range(20_000):
+            server.running.engine.watches.add_data(f"/path/{n}", connection)
+        [session] = (await api.get("/sessions"))["sessions"]
+        assert session["id"] == f"0x{client.session_id:x}"
+        assert 4000 < len(session["watches"]) < 5000
+        [info] = server.sessions()
+        assert len(info.watches) == 20_000, "in Python they are all there"
+        [leak] = (await api.get("/leaks"))["leaks"]
+        assert leak.endswith(", and 19,980 more")

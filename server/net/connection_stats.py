@@ -1,4 +1,4 @@
-"""The figures of one connection (``cons``, ``/connections``), and its share of the server's figures.
+"""The statistics of one connection (``cons``, ``/connections``), and its share of the server's figures.
 
 Each request and each reply is counted twice: here, until ``crst``, and in :class:`.stats.ServerStats`, until
 ``srst``. The latency of a request is the time from its arrival to its answer in whole ms. Nearly all requests
@@ -20,7 +20,7 @@ monotonic) and the latency in ms."""
 _NONE_YET: Last = (None, None, 0, 0, 0.0, 0)
 
 
-class Figures:
+class ConnectionStats:
     """
     :param established: the time at which the client connected, in seconds since the epoch.
     :ivar stats: the server's own figures.
