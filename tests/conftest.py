@@ -78,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
         named = config.args_source is pytest.Config.ArgsSource.ARGS
         nightly = settings.get_current_profile_name() == "nightly"
         config.option.long = "whole" if named or nightly else "fifth"
-    os.environ.setdefault("PYZK_COMMIT", _commit())  # for the workers, too
+    os.environ.setdefault("TESTED_COMMIT", _commit())  # for the workers, too
 
 
 def _commit() -> str:
@@ -92,7 +92,7 @@ def _commit() -> str:
 def pytest_report_header(config: pytest.Config) -> str:
     if config.option.long == "whole":
         return "long tests: all cases"
-    commit = os.environ["PYZK_COMMIT"][:7] or "no commit"
+    commit = os.environ["TESTED_COMMIT"][:7] or "no commit"
     return f"long tests: {config.option.long} of their cases, by {commit}; all with --long whole"
 
 
@@ -131,7 +131,7 @@ def runs(nodeid: str, which: str, *, long: bool) -> bool:
     """Whether a case runs; ``which`` is the value of ``--long``."""
     if not long:
         return which != "rest"
-    in_fifth = crc32(f"{os.environ['PYZK_COMMIT']} {nodeid}".encode()) % 5 == 0
+    in_fifth = crc32(f"{os.environ['TESTED_COMMIT']} {nodeid}".encode()) % 5 == 0
     return which == "whole" or in_fifth == (which == "fifth")
 
 

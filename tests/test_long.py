@@ -20,7 +20,7 @@ def test_the_long_tests_are_there(file: str) -> None:
 
 
 def test_the_rest_is_what_the_fifth_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYZK_COMMIT", "9130775")
+    monkeypatch.setenv("TESTED_COMMIT", "9130775")
     items = [f"tests/x.py::test_it[{n}]" for n in range(1000)]
     fifth = [item for item in items if runs(item, "fifth", long=True)]
     rest = [item for item in items if runs(item, "rest", long=True)]
@@ -29,5 +29,5 @@ def test_the_rest_is_what_the_fifth_leaves_out(monkeypatch: pytest.MonkeyPatch) 
     assert all(runs(item, "whole", long=True) for item in items)
     assert runs(items[0], "fifth", long=False)
     assert not runs(items[0], "rest", long=False)
-    monkeypatch.setenv("PYZK_COMMIT", "12e31dd")
+    monkeypatch.setenv("TESTED_COMMIT", "12e31dd")
     assert fifth != [item for item in items if runs(item, "fifth", long=True)], "the next commit has others"
