@@ -9,7 +9,7 @@ from typing import Any
 
 from pyzk.protocol.constants import CreateMode
 from pyzk.protocol.operations import CLOSE_SESSION
-from pyzk.server.ensemble.nemesis import Nemesis, calm
+from pyzk.server.ensemble.nemesis import Nemesis, heal_all
 
 from .ensemble import EnsembleWorld, Later
 from .ensemble_rules.recording import Recording, recorded
@@ -150,7 +150,7 @@ class Run:
         """End all trouble: then all servers are equal."""
         world = self.world
         world.ensemble.nemesis = None
-        calm(world.ensemble)
+        heal_all(world.ensemble)
         world.pass_time(5)
         roles = [world.role(number) for number in world.servers]
         assert roles.count("leader") == 1, roles

@@ -46,7 +46,7 @@ def test_an_operator_who_deletes_the_znode_ends_the_command(
 def test_a_silent_server_ends_the_command_before_the_session_ends(start: Start) -> None:
     with EmbeddedServer(tick_time=50, max_session_timeout=60_000, clock="frozen") as server:
         process = start(
-            *("--session-timeout", "8", "/x", "--", "sh", "-c"),  # a tenth of it is there to go in
+            *("--session-timeout", "20", "/x", "--", "sh", "-c"),  # a tenth of it is there to go in
             "trap 'echo asked; exit' TERM; echo; sleep 1000 & wait",  # which ends the wait at once
             PYZK_HOSTS=server.hosts,
         )

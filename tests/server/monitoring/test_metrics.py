@@ -67,5 +67,5 @@ def test_files(tmp_path: Path) -> None:
     found = mntr(world := World(data=tmp_path))
     assert (found["cnt_dbinittime"], found["sum_startup_txns_loaded"]) == ("1", "6")  # with the session
     stats = ask(world, "/commands/server_stats").body
-    assert b'"data_dir_size" : 0' not in stats
-    assert b'"log_dir_size" : 0' not in stats
+    assert b'"data_dir_size": 0' not in stats
+    assert b'"log_dir_size": 0' not in stats

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.trio
 CLOSE = b"host: localhost\r\nconnection: close\r\n\r\n"
 OPERATORS = (r.ACL(31, r.Id("world", "anyone")), r.ACL(31, r.Id("ip", "127.0.0.1")))
 RUOK_REQUEST = b"GET /commands/ruok HTTP/1.1\r\nhost: localhost\r\n\r\n"
-RUOK = b'{\n  "command" : "ruok",\n  "error" : null\n}'
+RUOK = b'{"command": "ruok", "error": null}'
 
 
 def admin_address(server: MonitoredServer) -> tuple[str, int]:
@@ -100,7 +100,7 @@ async def test_shedding_reaches_the_clients_at_once() -> None:
                 await client.send_all(wire.hello(10_000))
                 await client.receive_some()
                 body = b"POST /commands/shed HTTP/1.1\r\nauthorization: ip\r\ncontent-length: 19\r\n" + CLOSE
-                assert b'"connections_shed" : 1' in await talk(
+                assert b'"connections_shed": 1' in await talk(
                     admin_address(server), body + b'{"percentage": 100}'
                 )
                 assert await client.receive_some() == b""

@@ -215,7 +215,7 @@ async def test_the_admin_server_with_tls_beside_plain_http(
         assert server.admin_address is not None
         assert b"200 OK" in await talk(server.admin_address, GET % (b"ruok", b""))
         answered = await ask(server.admin_address, trusting, GET % (b"monitor", b""))
-        assert b'"insecure_admin_count" : 1.0' in answered or b'"insecure_admin_count" : 1,' in answered
+        assert b'"insecure_admin_count": 1' in answered
 
 
 async def test_the_admin_server_with_tls_alone(stores: dict[str, str], trusting: ssl.SSLContext) -> None:
