@@ -104,6 +104,10 @@ class Running(Advised):
         """Return the servers that this is: one."""
         return (self,)
 
+    def leader_first(self) -> list[Running]:
+        """Return the servers that this is: one."""
+        return [self]
+
     # --- who wants to know what happens ------------------------------------------------------------------
 
     def begin_history(self) -> None:

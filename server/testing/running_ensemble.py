@@ -117,6 +117,14 @@ class RunningEnsemble(Advised):
         """Return the servers that this is."""
         return self.parts.values()
 
+    def leader_first(self) -> list[Running]:
+        """Return the servers, the one that leads first.
+
+        :raises EnsembleError: if nobody leads.
+        """
+        leader = self.parts[self.host.ensemble.leader().member.number]
+        return [leader, *(part for part in self.parts.values() if part is not leader)]
+
     # --- who wants to know what happens ------------------------------------------------------------------
 
     def begin_history(self, limit: int) -> None:

@@ -68,17 +68,18 @@ def _note(control: Control, ask: Ask, *, whole: bool = False) -> Any:
 
 
 async def _leaks(control: Control, ask: Ask, *, whole: bool = False) -> Any:
-    if whole:
-        return {"leaks": control.scope(whole).leaks()}
-    running, turns, size = control.controls.running, Turns(), 0
+    running, turns, size = control.scope(whole).running, Turns(), 0
     running.receive()
+    leading, *others = running.leader_first()
     leaks: list[str] = []
-    sessions = [session for session in running.engine.sessions if not session.closed]
-    for session in sessions:
-        leaks.append(leak_of(running, session))
+    sessions = [session for session in leading.engine.sessions if not session.closed]
+    for number, session in enumerate(sessions, 1):
+        if session.closed:
+            continue
+        leaks.append(leak_of(leading, session, others))
         size += len(leaks[-1])
         if size > _LARGEST:
-            leaks.append(f"and {len(sessions) - len(leaks):,} more sessions")
+            leaks.append(f"and {len(sessions) - number:,} more sessions")
             break
         await turns.pause()
     return {"leaks": leaks}

@@ -22,16 +22,15 @@ _LARGEST: Final = 64 * 2**20
 
 
 async def _sessions(control: Control, ask: Ask, *, whole: bool = False) -> Any:
-    if whole:
-        return {"sessions": [control.session_form(info) for info in control.scope(whole).sessions()]}
-    running, turns, size = control.controls.running, Turns(), 0
+    running, turns, size = control.scope(whole).running, Turns(), 0
     running.receive()
+    leading, *others = running.leader_first()
     pieces: list[bytes] = []
-    for session in list(running.engine.sessions):
+    for session in list(leading.engine.sessions):
         if session.closed:
             continue
         paths = MOST_PATHS if size < _PATHS else 0
-        form = control.session_form(info_of(running, session, paths))
+        form = control.session_form(info_of(leading, session, paths, others))
         pieces.append(json.dumps(form, ensure_ascii=False).encode())
         size += len(pieces[-1])
         if size > _LARGEST:
@@ -90,7 +89,7 @@ ROUTES: Final = (
         "GET",
         "/sessions",
         _sessions,
-        "Every live session, the oldest first; 256 KiB of paths each at most, 16 MiB in all.",
+        _LISTED,
         serves=("sessions",),
     ),
     Route("GET", "/sessions/{session}", _session, "One live session."),

@@ -28,7 +28,7 @@ from ..tree_io import Loader
 from .base import FURTHEST, control, control_verb, verb
 from .history import HistoryControls
 from .member import MemberControls
-from .sessions import leak_text
+from .sessions import info_of, leak_of
 
 
 @attrs.frozen(eq=False)
@@ -192,13 +192,8 @@ class EnsembleControls(HistoryControls):
         """
         if server is not None:
             return self[server].sessions()
-        found = {info.id: info for info in self._leading().sessions()}
-        for each in self:
-            for info in each.sessions():
-                known = found.get(info.id)
-                if info.connected and known is not None and not known.connected:
-                    found[info.id] = attrs.evolve(info, ephemerals=known.ephemerals)
-        return list(found.values())
+        leading, *others = self.running.leader_first()
+        return [info_of(leading, session, others=others) for session in leading.engine.sessions]
 
     @control
     def leaks(self) -> list[str]:
@@ -206,7 +201,8 @@ class EnsembleControls(HistoryControls):
 
         :raises EnsembleError: if nobody leads.
         """
-        return [leak_text(session) for session in self.sessions()]
+        leading, *others = self.running.leader_first()
+        return [leak_of(leading, session, others) for session in leading.engine.sessions]
 
     # --- sessions ----------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from itertools import islice
+from typing import Any
 
 from ....protocol.text import printable, session_text
 from ...core.sessions import Session
@@ -143,18 +144,34 @@ class SessionControls(ServerBase):
         return [leak_of(self.running, session) for session in self.running.engine.sessions]
 
 
-def info_of(running: Running, session: Session, size: int | None = None) -> SessionInfo:
+def info_of(
+    running: Running, session: Session, size: int | None = None, others: Iterable[Running] = ()
+) -> SessionInfo:
     """Return what a test sees of a session.
 
     :param size: at most about so many bytes of paths of each kind, the first ones; None is all of them.
+    :param others: further servers of an ensemble, to which the client may be connected.
     """
-    engine = running.engine
-    client = engine.client_of(session)
+    at, client = _client_of(running, session, others)
     peer = client.peer if isinstance(client, Connection) else None
-    ephemerals = _cut(engine.tree.ephemerals.get(session.id, ()), size)
-    watches = _cut(engine.watches.watchers.get(client, ()), size) if client is not None else ()
-    server = running.service.server_id if peer is not None else 0
+    ephemerals = _cut(running.engine.tree.ephemerals.get(session.id, ()), size)
+    watches = _cut(at.engine.watches.watchers.get(client, ()), size) if client is not None else ()
+    server = at.service.server_id if peer is not None else 0
     return SessionInfo(session.id, session.timeout, peer, ephemerals, watches, server)
+
+
+def _client_of(running: Running, session: Session, others: Iterable[Running]) -> tuple[Running, Any]:
+    """Return what serves a session, and the server where it does: another one, if only that has a connection
+    of it."""
+    client = running.engine.client_of(session)
+    if isinstance(client, Connection):
+        return running, client
+    for other in others:
+        known = other.engine.sessions.get(session.id)
+        found = None if known is None else other.engine.client_of(known)
+        if isinstance(found, Connection):
+            return other, found
+    return running, client
 
 
 def _cut(paths: Iterable[str], size: int | None) -> tuple[str, ...]:
@@ -170,22 +187,16 @@ def _cut(paths: Iterable[str], size: int | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def leak_of(running: Running, session: Session) -> str:
-    """Describe a session that leaks, at a cost that does not grow with what it leaves."""
-    engine = running.engine
-    client = engine.client_of(session)
-    ephemerals = engine.tree.ephemerals.get(session.id, {})
-    watches = engine.watches.watchers.get(client, {}) if client is not None else {}
-    return _leak(session.id, isinstance(client, Connection), ephemerals, watches)
+def leak_of(running: Running, session: Session, others: Iterable[Running] = ()) -> str:
+    """Describe a session that leaks, at a cost that does not grow with what it leaves.
 
-
-def leak_text(session: SessionInfo) -> str:
-    return _leak(session.id, session.connected, session.ephemerals, session.watches)
-
-
-def _leak(session_id: int, connected: bool, ephemerals: Collection[str], watches: Collection[str]) -> str:
-    state = "is still connected" if connected else "was never closed"
-    line = f"session {session_text(session_id)} {state}"
+    :param others: as for :func:`info_of`.
+    """
+    at, client = _client_of(running, session, others)
+    ephemerals: Collection[str] = running.engine.tree.ephemerals.get(session.id, {})
+    watches: Collection[str] = at.engine.watches.watchers.get(client, {}) if client is not None else ()
+    state = "is still connected" if isinstance(client, Connection) else "was never closed"
+    line = f"session {session_text(session.id)} {state}"
     if ephemerals:
         line += f"; ephemerals left: {_first(ephemerals)}"
     if watches:

@@ -17,7 +17,7 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
 from pyzk.server.control.views import turns
 from pyzk.server.core.txn import Replace
-from pyzk.server.testing import history
+from pyzk.server.testing import history, open_ensemble
 from pyzk.server.testing.describe import describe_reply, describe_request, reply_facts
 
 from ...support.wire import StreamClient
@@ -289,6 +289,30 @@ async def test_routes_let_others_run(
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("path", ["/ensemble/sessions", "/ensemble/leaks"])
+async def test_routes_of_an_ensemble_let_others_run(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SLICE", 0.0)  # each pause ends a turn
+    async with open_ensemble(3, clock="frozen") as ensemble:
+        for n in range(200):
+            ensemble[3].running.engine.tracker.learn(n + 1, 10_000)
+        rounds = 0
+
+        async def others() -> None:
+            nonlocal rounds
+            while True:
+                rounds += 1
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others)
+            await trio.lowlevel.checkpoint()
+            before = rounds
+            status, answer = await Api(ensemble[1]).ask("GET", path)
+            assert (status, len(*answer.values())) == (200, 200)
+            assert rounds - before > 50
+            nursery.cancel_scope.cancel()
+
+
 async def test_of_very_many_events_at_once_the_first_are_recorded() -> None:
     async with open_server(clock="frozen") as server:
         a = await StreamClient(server.open_stream()).connect()
@@ -513,4 +537,24 @@ async def test_the_answer_of_sessions_is_bounded() -> None:
         [info] = server.sessions()
         assert len(info.watches) == 20_000, "in Python they are all there"
         [leak] = (await api.get("/leaks"))["leaks"]
+        assert leak.endswith(", and 19,980 more")
+
+
+async def test_the_answer_of_the_sessions_of_an_ensemble_is_bounded() -> None:
+    async with open_ensemble(3, clock="frozen") as ensemble:
+        api, member = Api(ensemble[1]), ensemble[2]
+        client = await StreamClient(member.open_stream()).connect()
+        await client.create("/mine", flags=1)
+        [connection] = member.running.service.connections
+        for n in range(20_000):
+            member.running.engine.watches.add_data(f"/path/{n}", connection)
+        [session] = (await api.get("/ensemble/sessions"))["sessions"]
+        assert (session["id"], session["server"]) == (f"0x{client.session_id:x}", 2)
+        assert session["ephemerals"] == ["/mine"]
+        assert 4000 < len(session["watches"]) < 5000
+        [info] = ensemble.sessions()
+        assert (info.server, info.ephemerals, len(info.watches)) == (2, ("/mine",), 20_000)
+        [leak] = (await api.get("/ensemble/leaks"))["leaks"]
+        assert [leak] == ensemble.leaks()
+        assert "is still connected; ephemerals left: /mine; " in leak
         assert leak.endswith(", and 19,980 more")
