@@ -30,10 +30,17 @@ def live_sessions(running: Running, given: str | None) -> list[int]:
     return [found] if engine.sessions.get(found) is not None else []
 
 
-def _sessions_from(running: Running, given: str) -> list[int]:
+def address_of(given: str | None) -> Address | None:
+    """Return the address by which a request names sessions; None if it names them otherwise."""
     try:
-        address = Address.of(given)
+        return None if given is None else Address.of(given)
     except ValueError:
+        return None
+
+
+def _sessions_from(running: Running, given: str) -> list[int]:
+    address = address_of(given)
+    if address is None:
         return []
     return [
         connection.session_id

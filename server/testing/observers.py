@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 import attrs
@@ -92,15 +92,38 @@ class RequestWait(Wait):
     :ivar seen: how many have come.
     """
 
-    def __init__(self, selection: Selection, seen: int, count: int) -> None:
+    def __init__(self, selection: Selection, count: int) -> None:
         super().__init__(lambda: self.seen >= count)
         self._selection = selection
-        self.seen = seen
+        self.seen = 0
 
     def request(self, connection: Connection, op: int, frame: bytes) -> None:
         if self._selection.has_request(connection.session_id, op, frame):
             self.seen += 1
             self.happened()
+
+
+class AddressWait(Wait):
+    """Waits until so many connections from an address have a session. At an event it looks at no connection,
+    but for those that it has found, if they are enough.
+
+    :param connections: all that there are, which may change.
+    """
+
+    def __init__(self, address: Address, connections: Collection[Connection], count: int) -> None:
+        super().__init__(self._are_enough)
+        self._address, self._connections, self._count = address, connections, count
+        self._found = {each for each in connections if address.matches(each.peer)}
+
+    def attached(self, connection: Connection, resumed: bool) -> None:
+        if self._address.matches(connection.peer):
+            self._found.add(connection)
+
+    def _are_enough(self) -> bool:
+        if len(self._found) < self._count:
+            return False
+        self._found = {each for each in self._found if each.session is not None and each in self._connections}
+        return len(self._found) >= self._count
 
 
 class SessionNames(Observer):

@@ -6,16 +6,17 @@ only is seen too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...testing.controls.history import timeline_of
 from ...testing.controls.sessions import MOST_PATHS, info_of
-from ...testing.observers import RequestWait, Wait
+from ...testing.history import Entry, selector
+from ...testing.observers import AddressWait, RequestWait, Wait
 from ...testing.operations import Selection
 from .. import forms
-from ..finding import live_sessions
+from ..finding import address_of, live_sessions
 from ..routes import ApiError, Ask, Field, Route
 from ..views.turns import Turns
 
@@ -34,6 +35,25 @@ _LINES: Final = 100
 
 _Kind: TypeAlias = tuple[Wait, Callable[[], dict[str, Any]]]
 """What waits, and what makes the answer afterwards."""
+
+
+class _Requests(RequestWait):
+    """
+    :param past: what has happened before: it is counted while new requests come.
+    :param wanted: which of it counts.
+    """
+
+    def __init__(
+        self, selection: Selection, count: int, past: Iterable[Entry], wanted: Callable[[Entry], bool]
+    ) -> None:
+        super().__init__(selection, count)
+        self._past, self._wanted = past, wanted
+
+    async def count_past(self) -> None:
+        turns = Turns()
+        for entry in self._past:  # listed before the first pause
+            self.seen += self._wanted(entry)
+            await turns.pause()
 
 
 async def _wait(control: Control, ask: Ask) -> Any:
@@ -57,6 +77,8 @@ async def _wait(control: Control, ask: Ask) -> Any:
     for running in observed:
         running.observe(wait)
     try:
+        if isinstance(wait, _Requests):
+            await wait.count_past()
         wait.happened()
         met = await wait.until_met(timeout)
     finally:
@@ -92,6 +114,7 @@ def _data(control: Control, values: dict[str, Any]) -> _Kind:
 
 def _session(control: Control, values: dict[str, Any]) -> _Kind:
     running, given, count = control.controls.running, values.get("session"), values["count"]
+    address = address_of(given)
 
     def answer() -> dict[str, Any]:
         live = map(running.engine.sessions.get, islice(live_sessions(running, given), _SESSIONS))
@@ -101,17 +124,22 @@ def _session(control: Control, values: dict[str, Any]) -> _Kind:
     def live() -> int:
         return len(running.engine.sessions if given is None else live_sessions(running, given))
 
+    if address is not None:
+        return AddressWait(address, running.service.connections, count), answer
     return Wait(lambda: live() >= count), answer
 
 
 def _request(control: Control, values: dict[str, Any]) -> _Kind:
     op, path = values.get("op"), values.get("path")
     session = control.find_any(values["session"]) if "session" in values else None
-    before = control.controls.history(
-        kind="request", op=op, path=path, session=session, since=values.get("since", 0.0)
+    chosen = selector(kind="request", op=op, path=path, session=session, since=values.get("since", 0.0))
+    told = control.controls.running.told
+    wait = _Requests(
+        Selection.of(op, path, session),
+        values["count"],
+        () if told is None else told.entries(),
+        lambda entry: chosen(entry) and (op is not None or entry.op != "ping"),
     )
-    seen = sum(1 for entry in before if op is not None or entry.op != "ping")
-    wait = RequestWait(Selection.of(op, path, session), seen, values["count"])
     return wait, lambda: {"seen": wait.seen}
 
 

@@ -255,6 +255,7 @@ ROUTES: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/sessions", {}),
     ("GET", "/leaks", {}),
     ("POST", "/wait", {"until": "exists", "path": "/nowhere", "timeout": 0}),
+    ("POST", "/wait", {"until": "request", "op": "exists"}),
 ]
 
 
@@ -284,7 +285,7 @@ async def test_routes_let_others_run(
             await trio.lowlevel.checkpoint()
             before = rounds
             status, _ = await api.ask(method, path, **body)
-            assert status == (408 if path == "/wait" else 200)
+            assert status == (408 if "timeout" in body else 200)
             assert rounds - before > 50
             nursery.cancel_scope.cancel()
 
@@ -558,3 +559,70 @@ async def test_the_answer_of_the_sessions_of_an_ensemble_is_bounded() -> None:
         assert [leak] == ensemble.leaks()
         assert "is still connected; ephemerals left: /mine; " in leak
         assert leak.endswith(", and 19,980 more")
+
+
+async def test_a_wait_for_requests_counts_those_that_come_while_it_reads_the_history(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "SLICE", 0.0)  # each pause ends a turn
+    async with open_server(clock="frozen") as server:
+        api, client = Api(server), await StreamClient(server.open_stream()).connect()
+        for _ in range(200):
+            await client.exists("/x")
+        looks = []
+
+        async def wait() -> None:
+            looks.append(await api.post("/wait", until="request", op="exists", count=205))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            while not api.control.waiting:
+                await trio.lowlevel.checkpoint()
+            for _ in range(5):
+                await client.exists("/x")
+        assert looks[0]["seen"] == 205
+
+
+async def test_a_wait_by_address_does_not_walk_all_connections() -> None:
+    costs = []
+    for size in (5, 100):
+        async with open_server(clock="frozen") as server:
+            api = Api(server)
+            clients = [await StreamClient(server.open_stream()).connect() for _ in range(size)]
+            answers: list[Any] = []
+
+            async def wait(api: Api, answers: list[Any]) -> None:
+                found = await api.post("/wait", until="session", session="192.0.2.7")
+                answers.append(found["sessions"])
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait, api, answers)
+                while not api.control.waiting:
+                    await trio.lowlevel.checkpoint()
+                [waiting] = server.running.gate.observers
+                costs.append(calls_of(waiting.happened))
+                await clients[0].create("/x")
+                assert not answers
+                nursery.cancel_scope.cancel()
+    assert costs[0] == costs[1]
+
+
+async def test_a_wait_by_address_counts_who_is_connected() -> None:
+    async with open_server(clock="frozen") as server:
+        api, answers = Api(server), []
+        first = await StreamClient(server.open_stream()).connect()
+
+        async def wait() -> None:
+            answers.append(await api.post("/wait", until="session", session="127.0.0.1", count=2))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            while not api.control.waiting:
+                await trio.lowlevel.checkpoint()
+            server.disconnect(first.session_id)
+            second = await StreamClient(server.open_stream()).connect()
+            await second.create("/x")
+            assert not answers, "one has gone"
+            third = await StreamClient(server.open_stream()).connect()
+        ids = [f"0x{each.session_id:x}" for each in (second, third)]
+        assert [each["id"] for each in answers[0]["sessions"]] == ids
