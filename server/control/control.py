@@ -32,6 +32,8 @@ class Control:
     :param servers: the others that were started from here, if it may start some.
     :ivar faults: planned by requests, by number.
     :ivar chaos: likewise.
+    :ivar snapshots: the trees that are put aside, by number.
+    :ivar copying: the bytes of those that are being taken now, estimated, by number.
     :ivar waiting: how many requests wait now.
     :ivar followers: how many clients follow the trace now.
     :ivar watchers: how many clients follow the figures now.
@@ -43,6 +45,7 @@ class Control:
         self.faults: dict[int, Fault] = {}
         self.chaos: dict[int, Chaos] = {}
         self.snapshots: dict[int, Snapshot] = {}
+        self.copying: dict[int, int] = {}
         self.waiting = 0
         self.followers = 0
         self.watchers = 0

@@ -15,16 +15,30 @@ import attrs
 
 from ..core import replacing
 from ..core.engine import Engine
+from ..core.tree import DataTree
 from ..core.txn import Replace
 from ..core.znode import Znode, copy_tree
 from .running import Running
 
+_ZNODE = 150
+"""Bytes that the copy of a znode takes, its data not counted, in a tree of 100,000."""
+
+
+def size_of(tree: DataTree) -> int:
+    """Estimate the bytes that a copy of a tree keeps in memory, once the tree has changed."""
+    return tree.data_size + _ZNODE * len(tree)
+
 
 @attrs.frozen(eq=False, repr=False)
 class Snapshot:
-    """A tree as it was; made by ``snapshot()``, for ``restore()``, as often as one likes, on any server."""
+    """A tree as it was; made by ``snapshot()``, for ``restore()``, as often as one likes, on any server.
+
+    :ivar zxid: the zxid at which it was taken.
+    :ivar bytes: the memory that it keeps, estimated.
+    """
 
     zxid: int
+    bytes: int
     _root: Znode
     _size: int
     _owners: frozenset[int]
@@ -36,12 +50,14 @@ class Snapshot:
     @classmethod
     def of(cls, engine: Engine) -> Snapshot:
         tree = engine.tree
-        return cls(engine.zxid, copy_tree(tree.nodes["/"]), len(tree) - 1, frozenset(tree.ephemerals))
+        root = copy_tree(tree.nodes["/"])
+        return cls(engine.zxid, size_of(tree), root, len(tree) - 1, frozenset(tree.ephemerals))
 
     @classmethod
     def served(cls, engine: Engine) -> Snapshot:
         """Return the tree itself, which goes on changing: to be forgotten once it is not served any more."""
-        return cls(engine.zxid, engine.tree.nodes["/"], len(engine.tree) - 1, frozenset())
+        tree = engine.tree
+        return cls(engine.zxid, size_of(tree), tree.nodes["/"], len(tree) - 1, frozenset())
 
     def is_of(self, engine: Engine) -> bool:
         """Return whether this is the tree that an engine serves."""
@@ -80,7 +96,7 @@ def take(running: Running) -> Generator[None, None, Snapshot]:
             continue
         if engine is running.engine:
             size, owners = len(engine.tree) - 1, frozenset(engine.tree.ephemerals)
-            return Snapshot(engine.zxid, root, size, owners)
+            return Snapshot(engine.zxid, size_of(engine.tree), root, size, owners)
 
 
 def bring_back(

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 
 _MAX_SNAPSHOTS: Final = 64
+_MAX_BYTES: Final = 2**30
+"""Bytes that all snapshots together keep in memory, estimated; a single one may be larger."""
+_NAMED: Final = 5
+"""Snapshots that are named where there is no room for another one: the largest."""
 _MAX_DIFFERENCES: Final = 1000
 """Lines of a comparison."""
 
@@ -72,14 +76,38 @@ def _is_object(form: Any) -> bool:
 
 
 async def _new_snapshot(control: Control, ask: Ask) -> Any:
-    if len(control.snapshots) >= _MAX_SNAPSHOTS:
-        raise ApiError(409, f"there are {_MAX_SNAPSHOTS} snapshots already; delete some")
     running = control.controls.running
     running.receive()
-    snapshot = await Turns().finish(snapshots.take(running))
+    size = snapshots.size_of(running.engine.tree)
+    _check_room(control, size)
     number = control.number()
+    control.copying[number] = size
+    try:
+        snapshot = await Turns().finish(snapshots.take(running))
+    finally:
+        del control.copying[number]
     control.snapshots[number] = snapshot
     return {"snapshot": number, "zxid": f"0x{snapshot.zxid:x}"}
+
+
+def _check_room(control: Control, size: int) -> None:
+    """:raises ApiError: 409, if there is no room for a snapshot of so many bytes."""
+    sizes = {number: each.bytes for number, each in control.snapshots.items()} | control.copying
+    kept = sum(sizes.values())
+    if len(sizes) >= _MAX_SNAPSHOTS:
+        raise ApiError(409, f"there are {_MAX_SNAPSHOTS} snapshots already; delete some")
+    if sizes and kept + size > _MAX_BYTES:
+        largest = sorted(control.snapshots, key=lambda number: (-sizes[number], number))[:_NAMED]
+        named = ", ".join(f"/snapshots/{number} ({_mib(sizes[number])})" for number in largest)
+        raise ApiError(
+            409,
+            f"the snapshots take {_mib(kept)}, another one {_mib(size)}, at most {_mib(_MAX_BYTES)} "
+            f"are kept; DELETE {named or 'those that are being taken, once they are there'}",
+        )
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
 
 
 async def _restore(control: Control, ask: Ask) -> Any:

@@ -15,9 +15,10 @@ from pyzk.protocol import records as r
 from pyzk.protocol.multi import MultiOp, encode_multi
 from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
+from pyzk.server.control.calls import tree as tree_calls
 from pyzk.server.control.views import turns
 from pyzk.server.core.txn import Replace
-from pyzk.server.testing import history, open_ensemble
+from pyzk.server.testing import history, open_ensemble, snapshots
 from pyzk.server.testing.describe import describe_reply, describe_request, reply_facts
 
 from ...support.wire import StreamClient
@@ -626,3 +627,32 @@ async def test_a_wait_by_address_counts_who_is_connected() -> None:
             third = await StreamClient(server.open_stream()).connect()
         ids = [f"0x{each.session_id:x}" for each in (second, third)]
         assert [each["id"] for each in answers[0]["sessions"]] == ids
+
+
+@pytest.mark.usefixtures("one_step_a_turn")
+async def test_snapshots_over_http_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_server(clock="frozen") as server:
+        server.load({f"/n{n}": "x" * 100 for n in range(1000)})
+        api = Api(server)
+        monkeypatch.setattr(tree_calls, "_MAX_BYTES", 2.5 * snapshots.size_of(server.running.engine.tree))
+        assert snapshots.size_of(server.running.engine.tree) > 200_000
+        answers: list[tuple[int, Any]] = []
+
+        async def take() -> None:
+            answers.append(await api.ask("POST", "/snapshots"))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(take)
+        assert sorted(status for status, _ in answers) == [200, 200, 409], "those under way count too"
+        status, detail = await api.refused("POST", "/snapshots")
+        assert status == 409
+        first, second = sorted(api.control.snapshots)
+        assert f"DELETE /snapshots/{first} (" in detail
+        assert f"/snapshots/{second} (" in detail
+        await api.ask("DELETE", f"/snapshots/{first}")
+        assert (await api.ask("POST", "/snapshots"))[0] == 200
+        monkeypatch.setattr(tree_calls, "_MAX_BYTES", 1)
+        for number in list(api.control.snapshots):
+            await api.ask("DELETE", f"/snapshots/{number}")
+        assert (await api.ask("POST", "/snapshots"))[0] == 200, "a single one may be larger"
