@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell has started this in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.option.loadscopereorder = False  # xdist takes the files with the most tests first otherwise
     config.addinivalue_line("markers", "long: one of tests/long.txt: see tests/conftest.py")
     if config.option.long is None:
