@@ -49,11 +49,15 @@ class Advised(ABC):
             from .advisor.engine import Advisor
 
             self._advisor = Advisor(self.max_buffer)
-        end = history.count
-        while self._advised < end and history.count >= end:  # unless it is cleared meanwhile
-            entries = list(islice(history.entries(self._advised), _STEP))
-            self._advised = max(self._advised, history.dropped) + len(entries)
-            self._advisor.read(entries)
+        advisor, end = self._advisor, history.count
+        at = max(self._advised, history.dropped)
+        waiting = history.entries(at)  # listed once, at the first step
+        while at < end and self._advisor is advisor:  # unless it is cleared meanwhile
+            entries = list(islice(waiting, min(_STEP, end - at)))
+            if at + len(entries) > self._advised:  # unless another question has had them read
+                advisor.read(entries[max(0, self._advised - at) :])
+                self._advised = at + len(entries)
+            at += len(entries)
             yield
 
     def findings(self) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import count
+from itertools import count, zip_longest
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from pyzk.server.control.calls import tree as tree_calls
 from pyzk.server.control.views import turns
 from pyzk.server.core.txn import Replace
 from pyzk.server.testing import history, open_ensemble, snapshots
+from pyzk.server.testing.advisor.engine import Advisor
 from pyzk.server.testing.describe import describe_reply, describe_request, reply_facts
 
 from ...support.wire import StreamClient
@@ -656,3 +657,22 @@ async def test_snapshots_over_http_are_bounded_in_bytes(monkeypatch: pytest.Monk
         for number in list(api.control.snapshots):
             await api.ask("DELETE", f"/snapshots/{number}")
         assert (await api.ask("POST", "/snapshots"))[0] == 200, "a single one may be larger"
+
+
+async def test_the_advisor_lists_a_history_once_for_each_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_server(clock="frozen") as server:
+        client = await StreamClient(server.open_stream()).connect()
+        for _ in range(300):
+            await client.exists("/x")
+        kept, lists, read = server.running.told, count(), []
+        assert kept is not None
+        entries = kept.entries
+        monkeypatch.setattr(kept, "entries", lambda after=0: (next(lists), entries(after))[1])
+        monkeypatch.setattr(Advisor, "read", lambda _, some: read.extend(some))
+        questions = [server.running.advising(), server.running.advising()]
+        steps = 0
+        for _ in zip_longest(*questions):
+            steps += 1
+        assert steps > 5
+        assert next(lists) == 2, "not at each step"
+        assert read == server.history(), "each entry once, and in order"
