@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, settings
 
 from benchmarks.compiled import keep_compiled
 
+from .support.costs import function_of
 from .support.ensemble_rules.recording import checked
 
 TESTS = Path(__file__).parent
@@ -85,11 +86,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _commit() -> str:
-    """The commit that is tried, or nothing where there is no repository."""
-    asked = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=TESTS, capture_output=True, text=True, check=False
-    )
-    return asked.stdout.strip()
+    """The commit that is tried, or nothing where there is no repository or no git."""
+    command = ["git", "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        return ""
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -115,7 +117,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
-        long = item.nodeid.removeprefix("tests/").partition("[")[0].partition("@")[0] in LONG
+        long = function_of(item.nodeid) in LONG
         if long:
             item.add_marker("long")
         (chosen if runs(item.nodeid, config.option.long, long=long) else left).append(item)

@@ -28,7 +28,7 @@ from .quota import ROOT as QUOTAS
 from .quota import STATS
 from .tree import DataTree
 from .txn import AnyEffect, CloseSession, Create, Delete, Multi, Replace, SetACL, SetData, Txn
-from .znode import Znode, twin_of
+from .znode import Znode, find_below, twin_of
 
 Steps: TypeAlias = Generator[None, None, None]
 
@@ -163,7 +163,7 @@ def _copy_again(tree: DataTree, top: Znode, path: str) -> None:
         _become(top, node)
         return
     above, _, name = path.rpartition("/")
-    place = _find(top, above)
+    place = find_below(top, above)
     if place is None or place.children is None:  # no such znode is left, nor any below it
         return
     made = place.children.get(name)
@@ -187,15 +187,6 @@ def _become(made: Znode, node: Znode) -> None:
         if below is None:
             below = made.children = twin_of(children)
         below.created, below.changed, below.packed = children.created, children.changed, None
-
-
-def _find(top: Znode, path: str) -> Znode | None:
-    node: Znode | None = top
-    for name in path.split("/")[1:]:
-        if node is None or node.children is None:
-            return None
-        node = node.children.get(name)
-    return node
 
 
 def dismantle(root: Znode) -> Steps:

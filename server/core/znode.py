@@ -236,3 +236,13 @@ def twin_of(original: T) -> T:
 @cache
 def _attributes(bases: tuple[type, ...]) -> tuple[str, ...]:
     return tuple(name for base in bases for name in getattr(base, "__slots__", ()))
+
+
+def find_below(top: Znode, path: str) -> Znode | None:
+    """The znode at ``path``, where ``top`` is the root; None if there is none."""
+    node: Znode | None = top
+    for name in path.split("/")[1:]:
+        if node is None or node.children is None:
+            return None
+        node = node.children.get(name)
+    return node

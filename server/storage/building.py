@@ -10,7 +10,7 @@ from ...protocol.files.image import Image, ImageNode
 from ...protocol.files.snapshot import STAT
 from ...protocol.records import ACL
 from ..core.acl import shared_acl
-from ..core.znode import Children, OwnedZnode, Znode
+from ..core.znode import Children, OwnedZnode, Znode, find_below
 
 _REPORT_EVERY = 50_000
 """Znodes between two reports of progress."""
@@ -68,7 +68,7 @@ def build(image: Image, progress: Callable[[int], object] = lambda count: None) 
             node = image.nodes.pop(path)
             above, _, name = path.rpartition("/")
             if above != last or not above:
-                found = _find(root, above)
+                found = find_below(root, above)
                 if found is None:
                     later.append((path, node))
                     continue
@@ -80,7 +80,7 @@ def build(image: Image, progress: Callable[[int], object] = lambda count: None) 
     lost = []
     for path, node in sorted(later, key=lambda item: item[0].count("/")):
         above, _, name = path.rpartition("/")
-        found = _find(root, above)
+        found = find_below(root, above)
         if found is None:
             lost.append(path)
         else:
@@ -109,12 +109,3 @@ def _hang(parent: Znode, name: str, node: Znode) -> None:
     if parent.children is None:
         parent.children = Children(parent.czxid)
     parent.children[name] = node
-
-
-def _find(root: Znode, path: str) -> Znode | None:
-    node: Znode | None = root
-    for name in path.split("/")[1:]:
-        if node is None or node.children is None:
-            return None
-        node = node.children.get(name)
-    return node

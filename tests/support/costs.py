@@ -19,12 +19,16 @@ LEAST = 0.5
 _costs: Counter[str] = Counter()
 
 
+def function_of(nodeid: str) -> str:
+    """A test's name in tests/long.txt: its file and function, without what makes a case of it."""
+    return nodeid.removeprefix("tests/").partition("[")[0].partition("@")[0]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     before = sum(os.times()[:4])
     result = yield
-    name = item.nodeid.removeprefix("tests/").partition("[")[0].partition("@")[0]
-    _costs[name] += sum(os.times()[:4]) - before
+    _costs[function_of(item.nodeid)] += sum(os.times()[:4]) - before
     return result
 
 
