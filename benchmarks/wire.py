@@ -140,9 +140,13 @@ class Client:
         self.events = 0
         self._buffer = FrameBuffer(2**31 - 1)
         self._incoming = self._payloads()
-        self.socket.sendall(hello(timeout, *session))
-        if wait:
-            self.shake_hands()
+        try:
+            self.socket.sendall(hello(timeout, *session))
+            if wait:
+                self.shake_hands()
+        except BaseException:
+            self.socket.close()
+            raise
 
     def shake_hands(self) -> None:
         """Wait for the session."""

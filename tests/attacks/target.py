@@ -20,7 +20,7 @@ from typing import IO
 from benchmarks import servers, wire
 from benchmarks.servers import Server
 from benchmarks.stalls.scene import LONG, Scene
-from benchmarks.wire import Client
+from benchmarks.wire import BenchmarkError, Client
 from pyzk.protocol.constants import CreateMode
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -98,6 +98,14 @@ class Target(Scene):
         while not condition():
             assert time.monotonic() < deadline, what
             time.sleep(0.01)
+
+    def lets_in(self) -> bool:
+        """Whether a client gets a session now. All who came before it are let in, or refused, by then."""
+        try:
+            self.client().leave()
+        except (OSError, BenchmarkError):
+            return False
+        return True
 
     def check(self, tracebacks: int = 0) -> None:
         """The server lives; the bystander has its session, znode and watch; nothing else is left."""

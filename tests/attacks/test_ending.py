@@ -41,8 +41,7 @@ def test_no_descriptors_left() -> None:
         waiting = [server.connect() for _ in WORDS]
         newcomer, resuming, shy = (server.connect() for _ in range(3))
         server.bystander.ask(wire.get("/bystander"))  # by now all have been let in
-        for _ in range(limit):
-            server.connect()
+        flood = [server.connect() for _ in range(limit)]
         server.bystander.ask(wire.get("/bystander"))
         newcomer.sendall(wire.hello(10_000))
         assert newcomer.recv(100)
@@ -57,6 +56,8 @@ def test_no_descriptors_left() -> None:
             assert sock.recv(100), word
         shy.sendall(b"\xff\xff\xff\xff")
         assert not shy.recv(100)
+        server.reset(*flood)
+        server.until(server.lets_in, "nobody is let in after the others have left")
 
 
 def test_connections_that_stay_open_behind_our_close() -> None:
