@@ -2,7 +2,7 @@
 
 Rules:
 
-* Each page is a Markdown file in this folder, which reads well in a file browser too. A link to another page, to
+* Each page is a Markdown file in this folder, which reads well in a file browser too. A link to another page,
   a heading or a file of the project is relative; the build fails when its target is missing.
 * Each page belongs to one toctree of ``docs/index.md``. ``tests/test_site.py`` names pages that are in none.
 * The output also holds each page as Markdown (``testing.md`` beside ``testing.html``, with included files
