@@ -105,7 +105,7 @@ def test_waiting_in_vain_shows_the_timeline() -> None:
         with pytest.raises(NotInTime, match=r"idle for 0\.01 s; 1 messages wait; no request has come"):
             server.wait_idle(0.01, timeout=0.05)
         server.release()
-        pending.result()
+        pending.wait()
         assert server.running.gate.observers == []
 
 
