@@ -1,0 +1,104 @@
+"""How Sphinx builds the documentation: ``sphinx-build -EWq --keep-going docs build/docs``.
+
+Rules:
+
+* Each page is a Markdown file in this folder, which reads well in a file browser too. A link to another page,
+  a heading or a file of the project is relative; the build fails when its target is missing.
+* Each page belongs to one toctree of ``docs/index.md``. ``tests/test_site.py`` names pages that are in none.
+* The output also holds each page as Markdown (``testing.md`` beside ``testing.html``, with included files
+  filled in) and ``llms.txt``, the list of these files.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent))
+
+from pyzk import __version__  # noqa: E402
+
+project = "pyzk-server"
+author = "The authors of pyzk-server"
+version = release = __version__
+description = (
+    "An in-memory server for development and tests that speaks the ZooKeeper protocol;"
+    " a test kit, a client, recipes."
+)
+
+extensions = ["myst_parser", "sphinx_design"]
+exclude_patterns = ["_build"]
+nitpicky = True
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4  # the anchors that GitHub makes of headings; links to them are checked
+suppress_warnings = ["misc.highlighting_failure"]  # examples of output are shortened with "..."
+
+html_theme = "furo"
+html_title = f"pyzk-server {release}"
+html_copy_source = False  # the Markdown is there under the page's own name
+html_theme_options = {"source_directory": "docs/"}
+
+_INCLUDED = re.compile(r"^```\{literalinclude\} (?P<path>\S+)\n(?P<options>(?::.*\n)*)```$", re.MULTILINE)
+_LINK_OUT = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<path>\.\./[^)\s]*)\)")
+
+
+def fill_in(text: str, folder: Path) -> str:
+    """The page with the text of the files that it includes."""
+
+    def block(found: re.Match[str]) -> str:
+        options = dict(re.findall(r"^:([\w-]+): *(.*)$", found["options"], re.MULTILINE))
+        code = (folder / found["path"]).read_text(encoding="utf-8")
+        if "start-after" in options:
+            code = code.split(options["start-after"], 1)[1].partition("\n")[2]
+        if "end-before" in options:
+            code = code.split(options["end-before"], 1)[0].rpartition("\n")[0]
+        return f"```{options.get('language', '')}\n{code.strip()}\n```"
+
+    return _INCLUDED.sub(block, text)
+
+
+def link_out(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Make links to Markdown files outside this folder downloads, and links to folders plain text."""
+    folder = Path(app.env.doc2path(docname)).parent
+
+    def link(found: re.Match[str]) -> str:
+        path = (folder / found["path"]).resolve()
+        if path.is_relative_to(DOCS) or not path.exists():
+            return found[0]
+        if path.is_dir():
+            return found["text"]
+        return f"{{download}}`{found['text']} <{found['path']}>`" if path.suffix == ".md" else found[0]
+
+    source[0] = _LINK_OUT.sub(link, source[0])
+
+
+def title_of(text: str) -> str:
+    found = re.search(r"^# (.+)$", text, re.MULTILINE)
+    return found[1] if found else project
+
+
+def write_markdown(app: Sphinx, failure: Exception | None) -> None:
+    """Write each page as Markdown, and llms.txt (see https://llmstxt.org), into the output."""
+    if failure is not None or app.builder.name != "html":
+        return
+    lines = [f"# {project} {release}", "", f"> {description}", ""]
+    for name in sorted(app.env.found_docs):
+        source = Path(app.env.doc2path(name))
+        text = fill_in(source.read_text(encoding="utf-8"), source.parent)
+        target = Path(app.outdir, f"{name}.md")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        lines.append(f"- [{title_of(text)}]({name}.md)")
+    Path(app.outdir, "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", link_out)
+    app.connect("build-finished", write_markdown)

@@ -1,0 +1,46 @@
+"""The documentation as a site: what Sphinx would refuse, said sooner and in words that help.
+
+``sphinx-build -EWq --keep-going docs build/docs`` checks the rest: links, headings, included files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+_TOCTREE = re.compile(r"^```\{toctree\}\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def pages() -> dict[str, str]:
+    """The text of each page, by its name in a toctree."""
+    return {
+        path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(DOCS.rglob("*.md"))
+    }
+
+
+def in_toctrees(texts: dict[str, str]) -> Counter[str]:
+    return Counter(
+        line
+        for text in texts.values()
+        for toctree in _TOCTREE.finditer(text)
+        for line in toctree["lines"].split("\n")
+        if line and not line.startswith(":")
+    )
+
+
+def test_each_page_is_in_one_toctree() -> None:
+    texts = pages()
+    listed = in_toctrees(texts)
+    missing = sorted(set(texts) - set(listed) - {"index"})
+    assert not missing, (
+        f"add {', '.join(missing)} to a toctree of docs/index.md: 'How do I' (a task), 'Why' (an explanation)"
+        " or 'Reference' (to look things up)"
+    )
+    gone = sorted(set(listed) - set(texts))
+    assert not gone, f"docs/index.md lists pages that are not there: {', '.join(gone)}"
+    twice = sorted(name for name, count in listed.items() if count > 1)
+    assert not twice, f"pages in more than one toctree: {', '.join(twice)}"
