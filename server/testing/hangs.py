@@ -24,6 +24,7 @@ from typing import Any, Final
 import pytest
 
 from . import shown
+from .errors import TEST_ENDED
 
 _PATIENCE: Final = 5.0  # seconds
 
@@ -144,7 +145,7 @@ class Hangs:
             if capture is not None:
                 capture.resume_global_capture()
 
-    def _look(self, item: pytest.Item, last: str = shown.TEST_ENDED) -> list[Section]:
+    def _look(self, item: pytest.Item, last: str = TEST_ENDED) -> list[Section]:
         return list(shown.pictures(list(self._servers(item)), last, _PATIENCE))
 
 

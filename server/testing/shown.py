@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.text import printable
+from .errors import TEST_ENDED
 
 if TYPE_CHECKING:
     from .ensemble import LocalEnsemble
@@ -26,7 +27,6 @@ _MOST: Final = 4
 """Servers of a test that are shown: each keeps its history and its tree."""
 _LINES: Final = 200
 """Lines of a timeline."""
-TEST_ENDED: Final = "the test ended here"
 
 _started: deque[tuple[LocalServer | LocalEnsemble, Callable[[Callable[[], Any]], Any], int]] | None = None
 

@@ -19,9 +19,8 @@ from ...protocol.operations import PING, OpCode
 from ..net.connection import Connection
 from .controls.history import HistoryControls, timeline_of
 from .ending import ending
-from .errors import NotInTime
+from .errors import TEST_ENDED, NotInTime
 from .observers import Observer
-from .shown import TEST_ENDED
 from .steps import finish
 
 PATIENCE: Final = 86_400.0
