@@ -20,7 +20,7 @@ The rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from contextvars import Context
 from types import TracebackType
@@ -29,22 +29,16 @@ from weakref import WeakKeyDictionary, ref
 
 import trio
 
-from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
-from ..bridge.faces import Faces
+from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, calling_back, enter
 from ..bridge.loop import Loop
+from ..bridge.objects import Objects
 from ..client import ClosingError
-from ..recipes.base.tracebacks import SHORT, shorten
+from ..recipes.base.tracebacks import SHORT, drop_frames, shorten
 from .home import Home
 from .limits import LimitTimer
 
-HEAD = """A ZooKeeper client and recipes for asyncio::
-
-from pyzk.aio import connect, Lock
-
-async with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
-    async with Lock(zk, "/locks/printer") as grant:
-        ...
-"""
+SHOWN_SHORT: tuple[type[BaseException], ...] = (*SHORT, Interrupted, asyncio.CancelledError)
+"""Errors whose tracebacks begin where the user calls (:mod:`pyzk.recipes.base.tracebacks`)."""
 
 
 def _current_task() -> asyncio.Task[Any]:
@@ -239,25 +233,25 @@ def _cancel_again(task: asyncio.Task[Any], message: object) -> None:
     task.cancel(message)
 
 
-class Tasks:
-    """The side of asyncio."""
-
-    name = "aio"
-    head = HEAD
-    waits = True
-    short: tuple[type[BaseException], ...] = (*SHORT, Interrupted, asyncio.CancelledError)
-    words: Sequence[tuple[str, str]] = (
-        (r"``trio.current_time\(\)``", "``loop.time()``"),
-        (r"\bwith trio.fail_after\b", "async with asyncio.timeout"),
-        (r"\bwith (\w+\.scope\(\))", r"async with \1"),
-    )
-
-    def __init__(self) -> None:
-        self.extras: dict[str, Any] = {}
-        self.faces = Faces(self)
+class Tasks(Objects):
+    """How tasks of asyncio use the client."""
 
     def holder(self) -> object:
         return _current_task()
+
+    def ask(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        """Have a function of trio's awaited in the loop, and return its result."""
+        loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
+        return self.call(loop, function, args, kwargs)
+
+    async def ask_back(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Do what :meth:`ask` does, for a function that calls a function of the caller."""
+        try:
+            loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
+            return await self.call_back(loop, function, calling_back(args), kwargs)
+        except SHOWN_SHORT as error:
+            drop_frames(error)
+            raise
 
     async def call(
         self,
@@ -268,21 +262,29 @@ class Tasks:
         waits_for_requests: bool = False,
         borrows: bool = False,
     ) -> Any:
-        task = _current_task()
-        question = Question(task, loop)
-        call = Call(task, function, args, kwargs, waits_for_requests=waits_for_requests)
+        """Have ``function(*args, **kwargs)`` awaited in the loop, and return its result.
+
+        :param borrows: whether this thread may do it itself, over a connection on loan.
+        """
         try:
-            value = await (question.do(call) if borrows else question.ask(call))
-        except Interrupted as cut:
-            self._note_cancelled(task, question)
-            raise question.cancelled_error(cut) from None
-        except BaseException:
-            if question.cancelled:
-                question.cancel_later()
+            task = _current_task()
+            question = Question(task, loop)
+            call = Call(task, function, args, kwargs, waits_for_requests=waits_for_requests)
+            try:
+                value = await (question.do(call) if borrows else question.ask(call))
+            except Interrupted as cut:
+                self._note_cancelled(task, question)
+                raise question.cancelled_error(cut) from None
+            except BaseException:
+                if question.cancelled:
+                    question.cancel_later()
+                raise
+        except SHOWN_SHORT as error:
+            drop_frames(error)
             raise
         if question.cancelled:
             question.cancel_later()
-        return self.faces.wrap(value, loop)
+        return self.wrap(value, loop)
 
     async def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do what :meth:`call` does, for a function that calls back."""
@@ -313,7 +315,7 @@ class Tasks:
             if type(answer) is not Body:
                 if cancelled:
                     question.cancel_later()
-                return self.faces.wrap(answer, loop)
+                return self.wrap(answer, loop)
             value: Any = None
             sent: BaseException | None = None
             limit = LimitTimer(answer.relied_on, loop, caller.interrupt)
@@ -321,7 +323,7 @@ class Tasks:
                 if cancelled:
                     raise question.cancelled_error()
                 assert answer.function is not None
-                value = await answer.function(*self.faces.wrap(answer.value, loop))  # type: ignore[misc]
+                value = await answer.function(*self.wrap(answer.value, loop))  # type: ignore[misc]
             except asyncio.CancelledError as error:
                 sent, caught = Interrupted(), error
             except BaseException as error:
@@ -337,11 +339,12 @@ class Tasks:
         if caller is not None and not question.cancelled:
             caller.cancelled = True
 
-    def block(self, loop: Loop | None, block: AnyBlock) -> Block:
-        return Block(self, loop, block)
+    def block(self, loop: Loop | None, block: AnyBlock) -> Any:
+        """Return the context manager for a block of trio's. Without a loop, it uses that of the process."""
+        return Block(loop, block)
 
     def event(self, loop: Loop, event: trio.Event) -> Event:
-        return Event(self, loop, event)
+        return Event(loop, event)
 
     def notice(self, function: Callable[..., object]) -> Callable[..., None]:
         event_loop = _current_task().get_loop()
@@ -367,8 +370,7 @@ class Block:
     :param loop: None for the block of a client, which attaches itself to the loop.
     """
 
-    def __init__(self, side: Tasks, loop: Loop | None, block: AnyBlock) -> None:
-        self._side = side
+    def __init__(self, loop: Loop | None, block: AnyBlock) -> None:
         self._loop = loop
         self._home: Home | None = None  # of the block of a client
         self._block = block
@@ -391,11 +393,11 @@ class Block:
         except BaseException as error:
             self._detach()
             if isinstance(error, Interrupted):
-                self._side._note_cancelled(task, question)
+                TASKS._note_cancelled(task, question)
                 raise question.cancelled_error(error) from None
             if question.cancelled:
                 question.cancel_later()
-            if isinstance(error, self._side.short):
+            if isinstance(error, SHOWN_SHORT):
                 shorten(error)
             raise
         if question.cancelled:  # entered all the same
@@ -403,7 +405,7 @@ class Block:
             await self.__aexit__(asyncio.CancelledError, cancelled, None)
             raise cancelled
         self._limit = LimitTimer(body.relied_on, loop, caller.interrupt)
-        return self._side.faces.wrap(body.value, loop)
+        return TASKS.wrap(body.value, loop)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
@@ -430,7 +432,7 @@ class Block:
                 if last is not error:
                     raise last from None
                 return False
-            self._side._note_cancelled(task, question)
+            TASKS._note_cancelled(task, question)
             raise question.cancelled_error() from None
         except BaseException as failure:
             cancelled = self._ended(caller, leave)
@@ -446,7 +448,7 @@ class Block:
                 return False
             if question.cancelled:
                 question.cancel_later()
-            if isinstance(failure, self._side.short):
+            if isinstance(failure, SHOWN_SHORT):
                 shorten(failure)
             raise
         finally:
@@ -471,9 +473,8 @@ class Block:
 class Event(asyncio.Event):
     """An event of the client. It cannot be set or cleared by others."""
 
-    def __init__(self, side: Tasks, loop: Loop, event: trio.Event) -> None:
+    def __init__(self, loop: Loop, event: trio.Event) -> None:
         super().__init__()
-        self._side = side
         self._client_loop = loop
         self._event = event
 
@@ -484,7 +485,7 @@ class Event(asyncio.Event):
     async def wait(self) -> Literal[True]:
         """Wait until it is set."""
         if not self._event.is_set():
-            await self._side.call(self._client_loop, self._event.wait, (), {})
+            await TASKS.call(self._client_loop, self._event.wait, (), {})
         return True
 
     def set(self) -> None:
@@ -494,4 +495,4 @@ class Event(asyncio.Event):
         raise RuntimeError("the client sets this event")
 
 
-TASKS = Tasks()
+TASKS = Tasks("aio")

@@ -15,33 +15,25 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
 import trio
 
-from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, enter
+from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, calling_back, enter
 from ..bridge.borrowing import Waiting
 from ..bridge.exits import Exit, guard
-from ..bridge.faces import Faces
 from ..bridge.loop import Loop
-from ..bridge.objects import Face
+from ..bridge.objects import Face, Objects
 from ..bridge.wakeups import Waiter
 from ..client import Watch
 from ..recipes import Grant, Grants, LockLost
-from ..recipes.base.tracebacks import SHORT, shorten
+from ..recipes.base.tracebacks import SHORT, drop_frames, shorten
 
-HEAD = """A ZooKeeper client and recipes for threads::
-
-from pyzk.blocking import connect, Lock
-
-with connect("10.0.0.1:2181,10.0.0.2:2181/app") as zk:
-    with Lock(zk, "/locks/printer") as grant:
-        ...
-"""
-
+SHOWN_SHORT: tuple[type[BaseException], ...] = (*SHORT, Interrupted)
+"""Errors whose tracebacks begin where the user calls (:mod:`pyzk.recipes.base.tracebacks`)."""
 
 _IN_TRIO = (
     "pyzk.blocking would stop the loop of trio that runs in this thread: import from pyzk.client and "
@@ -76,44 +68,32 @@ class _Bodies(threading.local):
 _bodies = _Bodies()
 
 
-class Threads:
-    """The side of threads."""
-
-    name = "blocking"
-    head = HEAD
-    waits = False
-    short: tuple[type[BaseException], ...] = (*SHORT, Interrupted)
-    words: Sequence[tuple[str, str]] = (
-        (r"\bawait ", ""),
-        (r"\basync (with|for)\b", r"\1"),
-        (r"\basync iterator\b", "iterator"),
-        (r"``trio.current_time\(\)``", "``time.monotonic()``"),
-        (r"\btrio.fail_after\b", "timeout"),
-        (r"\b([Tt])asks\b", r"\1hreads"),
-        (r"\b([Tt])ask\b", r"\1hread"),
-    )
-
-    def __init__(self) -> None:
-        self.extras: dict[str, Any] = {"Interrupted": Interrupted, "timeout": timeout}
-        self.faces = Faces(self)
+class Threads(Objects):
+    """How threads use the client."""
 
     def holder(self) -> object:
         return threading.current_thread()
 
-    def call(
-        self,
-        loop: Loop,
-        function: Callable[..., Any],
-        args: Any,
-        kwargs: Any,
-        waits_for_requests: bool = False,
-        borrows: bool = False,
-    ) -> Any:
-        thread = threading.current_thread()
-        call = Call(thread, function, args, kwargs, waits_for_requests=waits_for_requests)
-        return self.converse(loop, call, self.faces.wrap, borrows)
+    def ask(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Have a function of trio's awaited in the loop, and return its result."""
+        try:
+            loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
+            return self.call(loop, function, args, kwargs)
+        except SHOWN_SHORT as error:
+            drop_frames(error)
+            raise
+
+    def ask_back(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Do what :meth:`ask` does, for a function that calls a function of the caller."""
+        loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
+        return self.call_back(loop, function, calling_back(args), kwargs)
+
+    def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Have ``function(*args, **kwargs)`` awaited in the loop, and return its result."""
+        return self.converse(loop, Call(threading.current_thread(), function, args, kwargs), self.wrap)
 
     def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Do what :meth:`call` does, for a function that calls a function of the caller."""
         call = Call(threading.current_thread(), function, args, kwargs)
         value = None
         try:
@@ -128,11 +108,12 @@ class Threads:
                 self.abandon(loop, value)
             raise
 
-    def block(self, loop: Loop | None, block: AnyBlock) -> Block:
-        return Block(self, loop, block)
+    def block(self, loop: Loop | None, block: AnyBlock) -> Any:
+        """Return the context manager for a block of trio's. Without a loop, it uses that of the process."""
+        return Block(loop, block)
 
     def event(self, loop: Loop, event: trio.Event) -> Event:
-        return Event(self, loop, event)
+        return Event(loop, event)
 
     def notice(self, function: Callable[..., object]) -> Callable[..., None]:
         def notice(*args: Any, failed: Callable[[BaseException], object] | None) -> None:
@@ -209,7 +190,7 @@ class Threads:
                 self.converse(loop, Leave(body, None, Interrupted()), _as_it_is)
 
     def _unless_body(self, value: Any, loop: Loop) -> Any:
-        return value if value.__class__ is Body else self.faces.wrap(value, loop)
+        return value if value.__class__ is Body else self.wrap(value, loop)
 
     def _run(self, loop: Loop, body: Body) -> Any:
         """Run a callback. Returns the next answer."""
@@ -217,7 +198,7 @@ class Threads:
         assert body.function is not None
         try:
             _bodies.open.append(body)
-            value = body.function(*self.faces.wrap(body.value, loop))
+            value = body.function(*self.wrap(body.value, loop))
         except BaseException as error:
             failure = error
         finally:
@@ -262,8 +243,7 @@ class Block:
     face: Face | None = None
     __exit__ = Exit(lambda block, *exc: block.leave(*exc))
 
-    def __init__(self, side: Threads, loop: Loop | None, block: AnyBlock) -> None:
-        self._side = side
+    def __init__(self, loop: Loop | None, block: AnyBlock) -> None:
         self._loop = loop
         self._attaches = loop is None
         self._block = block
@@ -274,7 +254,7 @@ class Block:
             return self._enter()
         except BaseException as error:  # once more: an interruption may have come in the midst of abandon()
             self.abandon()
-            if isinstance(error, self._side.short):
+            if isinstance(error, SHOWN_SHORT):
                 shorten(error)
             raise
 
@@ -284,7 +264,7 @@ class Block:
                 self._loop = Loop.attach(self)
             assert self._loop is not None
             call = Call(threading.current_thread(), enter, (self._block,), {})
-            return self._side.converse(self._loop, call, self._begin)
+            return THREADS.converse(self._loop, call, self._begin)
         except BaseException:
             self.abandon()
             raise
@@ -295,7 +275,7 @@ class Block:
         if self.face is not None:
             self.face._opened(self)
         guard(self.face or self, self.leave, self.abandon)
-        return self._value(self._side.faces.wrap(body.value, loop))
+        return self._value(THREADS.wrap(body.value, loop))
 
     def _value(self, value: Any) -> Any:
         return value
@@ -318,7 +298,7 @@ class Block:
             return False  # it is for the parent to leave: sys.exit() in a fork is the end of the fork
         sent = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
         try:
-            swallowed: bool = self._side.converse(loop, Leave(body, None, sent), _as_it_is)
+            swallowed: bool = THREADS.converse(loop, Leave(body, None, sent), _as_it_is)
         except BaseException as failure:
             self.abandon()
             if failure is sent or (isinstance(failure, Interrupted) and isinstance(error, Interrupted)):
@@ -334,7 +314,7 @@ class Block:
         body, loop = self._body, self._loop
         try:
             if body is not None and loop is not None and not loop.forked:
-                self._side.abandon(loop, body)
+                THREADS.abandon(loop, body)
         finally:
             if body in _bodies.open:
                 _bodies.open.remove(body)
@@ -358,7 +338,7 @@ class timeout(Block):
     """
 
     def __init__(self, seconds: float | None) -> None:
-        super().__init__(THREADS, None, _limit(seconds))
+        super().__init__(None, _limit(seconds))
         self._seconds = seconds
 
     def _value(self, value: Any) -> Self:
@@ -401,9 +381,8 @@ def _set_deadline(scope: trio.CancelScope, seconds: float | None) -> None:
 class Event(threading.Event):
     """An event of the client. It cannot be set or cleared by others."""
 
-    def __init__(self, side: Threads, loop: Loop, event: trio.Event) -> None:
+    def __init__(self, loop: Loop, event: trio.Event) -> None:
         super().__init__()
-        self._side = side
         self._loop = loop
         self._event = event
 
@@ -415,7 +394,7 @@ class Event(threading.Event):
         """Wait until it is set, at most ``timeout`` seconds. Returns whether it is set."""
         try:
             if not self._event.is_set():
-                self._side.call(self._loop, _wait, (self._event, timeout), {})
+                THREADS.call(self._loop, _wait, (self._event, timeout), {})
         except (Interrupted, LockLost):
             if not self._event.is_set():  # else it says what the thread waits for
                 raise
@@ -433,4 +412,4 @@ async def _wait(event: trio.Event, timeout: float | None) -> None:
         await event.wait()
 
 
-THREADS = Threads()
+THREADS = Threads("blocking")

@@ -13,7 +13,7 @@ The rules:
   decide what a loss is and which error it raises, and nothing of that is said again here.
 * A caller that makes one call after another is lent the connection, and then pays for no hop
   (:mod:`.borrowing`).
-* A face is a class that is made from a class of the client or of the recipes (:mod:`.faces`): a method for
-  each method, with the same signature and docstring. The stub files beside the two packages are made from the
-  same classes (:mod:`.stubs`).
+* A face is a class for threads or for asyncio with the methods, signatures and docstrings of a class of the
+  client or of the recipes. The classes of both packages are source that :mod:`.generate` has written; their
+  methods hand over to :mod:`pyzk.blocking.face` and :mod:`pyzk.aio.face`.
 """

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
@@ -436,6 +436,11 @@ def calls_back(function: Callable[..., object]) -> Callable[..., Awaitable[Any]]
         return await _working.get().body(args, function)
 
     return call
+
+
+def calling_back(args: Iterable[Any]) -> tuple[Any, ...]:
+    """Return arguments, in which each function is one that the waiting caller is to run."""
+    return tuple([calls_back(each) if callable(each) else each for each in args])
 
 
 def _closed() -> ClosingError:

@@ -1,4 +1,4 @@
-"""The table of what has a face, and how each member of it is used.
+"""The table of what has a face, and how each member of it is used: what :mod:`.generate` reads.
 
 Everything else that the client and the recipes export (errors, operations, records, options) is the same in
 all faces.
@@ -6,6 +6,7 @@ all faces.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 from .. import client, recipes
@@ -21,89 +22,113 @@ from ..recipes.membership.persistent_node import KeptNode
 from ..recipes.queues.base import ItemQueue
 from ..recipes.shared_value import Updates
 
-FACED: dict[type, set[str]] = {
-    client.ZooKeeper: {"janitor", "keep_lease", "lender", "on_submit", "start_soon", "withdraw"},
-    Session: {"note", "wake"},
-    client.StateChanges: {"deliver", "end"},
-    client.Watch: {"deliver", "end", "prefix", "server_path"},
-    client.WatchStream: {"deliver", "end", "leave", "prefix", "server_path"},
-    Request: {
-        "body",
-        "fail",
-        "forget",
-        "give_up_at",
-        "on_settled",
-        "opcode",
-        "parse",
-        "refusal",
-        "refuse",
-        "retry",
-        "sent_at",
-        "succeed",
-        "take_reply",
-        "xid",
+MODULES: dict[str, dict[Any, set[str]]] = {
+    "session": {
+        Session: {"note", "wake"},
+        client.StateChanges: {"deliver", "end"},
     },
-    client.Pending: set(),
-    client.Transaction: set(),
-    Acquirable: set(),
-    Running: set(),
-    recipes.Grant: {
-        "data_changed",
-        "end",
-        "enter_again",
-        "hold",
-        "on_release",
-        "passed_on",
-        "surrender",
+    "watches": {
+        client.Watch: {"deliver", "end", "prefix", "server_path"},
+        client.WatchStream: {"deliver", "end", "leave", "prefix", "server_path"},
     },
-    recipes.Grants: {"end"},
-    recipes.WriteGrant: set(),
-    recipes.Lock: set(),
-    WriteLock: set(),
-    recipes.LockRegistry: set(),
-    recipes.RWLock: set(),
-    recipes.MultiLock: set(),
-    recipes.Semaphore: set(),
-    recipes.SingleNodeLock: set(),
-    recipes.TimeLease: set(),
-    recipes.MultiTimeLease: set(),
-    recipes.Term: set(),
-    recipes.LeaderElection: set(),
-    recipes.LeaderLatch: set(),
-    recipes.Partitioner: set(),
-    recipes.Barrier: set(),
-    recipes.DoubleBarrier: set(),
-    recipes.Counter: set(),
-    recipes.SharedValue: set(),
-    Updates: set(),
-    ItemQueue: set(),
-    recipes.Queue: set(),
-    recipes.ClaimQueue: set(),
-    recipes.PriorityQueue: set(),
-    recipes.DelayQueue: set(),
-    recipes.IdQueue: set(),
-    recipes.Party: {"describe"},
-    Changes: set(),
-    KeptNode: set(),
-    recipes.PersistentNode: set(),
-    recipes.TtlNode: set(),
-    recipes.Cache: {"moved"},
-    recipes.NodeCache: set(),
-    recipes.ChildrenCache: set(),
-    recipes.TreeCache: set(),
-    CacheEvents: {"note"},
-    Latest: set(),
+    "requests": {
+        Request: {
+            *("body", "fail", "forget", "give_up_at", "on_settled", "opcode", "parse", "refusal", "refuse"),
+            *("retry", "sent_at", "succeed", "take_reply", "xid"),
+        },
+        client.Pending: set(),
+        client.Transaction: set(),
+    },
+    "client": {
+        client.ZooKeeper: {"janitor", "keep_lease", "lender", "on_submit", "start_soon", "withdraw"},
+        client.connect: set(),
+        client.retry: set(),
+    },
+    "base": {
+        Running: set(),
+        Latest: set(),
+        recipes.watch_children: set(),
+        recipes.watch_node: set(),
+    },
+    "values": {
+        recipes.Counter: set(),
+        recipes.SharedValue: set(),
+        Updates: set(),
+    },
+    "grants": {
+        Acquirable: set(),
+        recipes.Grant: {
+            *("data_changed", "end", "enter_again", "hold", "on_release", "passed_on", "surrender"),
+        },
+        recipes.Grants: {"end"},
+        recipes.WriteGrant: set(),
+    },
+    "locks": {
+        recipes.Lock: {"grant_type", "purpose"},
+        WriteLock: set(),
+        recipes.LockRegistry: set(),
+        recipes.RWLock: set(),
+        recipes.SingleNodeLock: set(),
+        recipes.Semaphore: set(),
+        recipes.MultiLock: set(),
+        recipes.contenders: set(),
+        recipes.revoke: set(),
+    },
+    "leases": {
+        recipes.TimeLease: set(),
+        recipes.MultiTimeLease: set(),
+    },
+    "elections": {
+        recipes.Term: set(),
+        recipes.LeaderElection: set(),
+        recipes.LeaderLatch: set(),
+    },
+    "membership": {
+        recipes.Party: {"describe"},
+        Changes: set(),
+        KeptNode: set(),
+        recipes.PersistentNode: set(),
+        recipes.TtlNode: set(),
+        recipes.Partitioner: set(),
+    },
+    "barriers": {
+        recipes.Barrier: set(),
+        recipes.DoubleBarrier: set(),
+    },
+    "queues": {
+        ItemQueue: set(),
+        recipes.Queue: set(),
+        recipes.ClaimQueue: set(),
+        recipes.PriorityQueue: set(),
+        recipes.DelayQueue: set(),
+        recipes.IdQueue: set(),
+    },
+    "caches": {
+        recipes.Cache: {"moved"},
+        recipes.NodeCache: set(),
+        recipes.ChildrenCache: set(),
+        recipes.TreeCache: set(),
+        CacheEvents: {"note"},
+    },
 }
-"""The classes that have faces, and the members of each that are for recipes only."""
+"""The modules of a face, each of which may use those before it. For each: its classes and functions, with the
+members and parameters of these that are for recipes only."""
 
-FUNCTIONS: tuple[Any, ...] = (
-    client.retry,
-    recipes.contenders,
-    recipes.revoke,
-    recipes.watch_children,
-    recipes.watch_node,
-)
-"""The functions that have faces; ``connect`` is made by each package."""
+FACED: dict[type, set[str]] = {
+    thing: hidden
+    for things in MODULES.values()
+    for thing, hidden in things.items()
+    if isinstance(thing, type)
+}
+"""The classes that have faces."""
+
+FUNCTIONS: list[FunctionType] = [
+    thing for things in MODULES.values() for thing in things if isinstance(thing, FunctionType)
+]
+"""The functions that have faces."""
+
+LEFT_OUT = {"Connector", "Job"}
+"""What the client exports for recipes and for tests with streams of trio's."""
 
 IN_LOOP = {
     "Cache.children",
@@ -147,8 +172,5 @@ BORROW = {
 """Methods that send one request after the other, and use no watches: a caller may do them itself, over a
 connection on loan (:mod:`.borrowing`)."""
 
-NOTICES = {"on_lost", "on_revoke"}
-"""Methods and options that take a function of the user, call it, and do not wait for it."""
-
-SCALARS = {str, bytes, int, float, bool, type(None), client.Stat}
-"""Types of most arguments and results, which are passed on as they are."""
+NOTICES = {"on_lost"}
+"""Methods that take a function of the user, call it, and do not wait for it."""

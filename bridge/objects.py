@@ -1,18 +1,39 @@
-"""Objects of trio's behind faces: what goes to the loop is unwrapped, and what comes from it is wrapped."""
+"""Objects of trio's behind faces: what goes to the loop is unwrapped, and what comes from it is wrapped.
+
+The rules:
+
+* A face holds an object of trio's (``_trio``), and the loop in which that lives (``_loop``). An object of
+  trio's has one face at a time: the grant that two calls return is one object for the user, too.
+* The classes of the faces are source (:mod:`.generate`). Each names the class of trio's that it is the face
+  of; a class of trio's without a face has that of its next base.
+* The methods of :class:`Face` are what the bodies of generated methods call, beside those of
+  :class:`pyzk.blocking.face.ThreadFace` and :class:`pyzk.aio.face.TaskFace`.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from types import GeneratorType, MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self
 from weakref import WeakValueDictionary
 
 import trio
 
 from .. import recipes
-from .faced import FACED, NOTICES, SCALARS
+from ..client import ClosingError, Stat
+from .exits import guard
 from .loop import Loop
-from .side import Side
+
+P = ParamSpec("P")
+
+_NOTICES = {"on_lost", "on_revoke"}
+"""Options that take a function of the user, call it, and do not wait for it."""
+
+_SCALARS = {str, bytes, int, float, bool, type(None), Stat}
+"""Types of most arguments and results, which are passed on as they are."""
 
 
 class Face:
@@ -20,37 +41,82 @@ class Face:
 
     _trio: Any
     _loop: Loop
-    _faces: Objects  # of the class
-    _of: type  # of the class: the class of trio's
-    _hidden: frozenset[str] = frozenset()  # of the class
+    _faces: ClassVar[Objects]
+    _of: ClassVar[type]
     _open: dict[object, list[Any]]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        loop, args, kwargs = self._faces.unwrap(type(self).__name__, args, kwargs)
-        self._faces.adopt(self, self._of(*args, **kwargs), loop)
+    def __init_subclass__(cls, of: type | None = None) -> None:
+        """
+        :param of: the class of trio's.
+        """
+        super().__init_subclass__()
+        if of is not None:
+            cls._of = of
+            cls._faces.types[of] = cls
+
+    def __init__(self) -> None:
+        raise TypeError(f"{type(self).__name__} is made by the client and its recipes, not by its users")
 
     def __repr__(self) -> str:
         return repr(self._trio)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in self._hidden:
-            package = f"pyzk.{self._faces.side.name}"
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            package = f"pyzk.{self._faces.package}"
             raise AttributeError(
                 f"{type(self).__name__} of {package} has no {name!r}. Import both recipes and connect from "
                 f"{package}, not from another package of pyzk"
             )
-        return self._faces.wrap(getattr(self._trio, name), self._loop)
+
+    # --- for the bodies of methods -----------------------------------------------------------------------
+
+    def _make(self, *args: Any, **kwargs: Any) -> None:
+        """Make the object of trio's."""
+        loop, args, kwargs = self._faces.unwrap(type(self).__name__, args, kwargs)
+        self._faces.adopt(self, self._of(*args, **kwargs), loop)
+
+    def _wrap(self, value: Any) -> Any:
+        """Return what the user sees of a value of trio's."""
+        return self._faces.wrap(value, self._loop)
+
+    def _notice(self, function: Callable[..., object]) -> Callable[..., None]:
+        """Return a function of the user as trio calls it."""
+        return self._faces.notice_of(function, [self._loop])
+
+    def _look(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Call a function that does not wait, in the loop."""
+        return self._loop.look(lambda: self._wrap(function(*args, **kwargs)))
+
+    def _look_if_open(self, function: Callable[[], object]) -> Any:
+        """Do what :meth:`_look` does; when the loop has ended, call the function here."""
+        try:
+            return self._look(function)
+        except ClosingError:
+            return self._wrap(function())
+
+    def _look_until_limit(self, function: Callable[[], object]) -> Any:
+        """Do what :meth:`_look` does; once more, if the limit of the hold is over by then."""
+        value = self._look(function)
+        return self._look(function) if self._trio.hold.limit <= time.monotonic() else value
+
+    def _begin(self) -> Self:
+        """Enter the block of a watch, which cancels it at the end."""
+        guard(self, partial(_cancelling, self), partial(_abandoning, self))
+        return self
+
+    # --- the blocks of this object -----------------------------------------------------------------------
 
     def _opened(self, block: Any) -> None:
         """Note that the caller has entered a block of this object."""
-        self._open.setdefault(self._faces.side.holder(), []).append(block)
+        self._open.setdefault(self._faces.holder(), []).append(block)
 
     def _innermost(self) -> Any:
         """Return the innermost block of the caller; if it has none, of the only one who has."""
         return self._open[self._user()][-1]
 
     def _user(self) -> object:
-        holder = self._faces.side.holder()
+        holder = self._faces.holder()
         if holder not in self._open and len(self._open) == 1:
             (holder,) = self._open  # entered by one thread or task, left by another, as fixtures do
         if holder not in self._open:
@@ -72,16 +138,39 @@ class Face:
                     del self._open[holder]
 
 
+def _cancelling(face: Any, kind: Any, error: Any, tb: Any) -> None:
+    face.cancel()  # of a watch
+
+
+def _abandoning(face: Any) -> None:
+    with suppress(Exception):  # the client is closed
+        face.cancel()
+
+
 class Objects:
     """The objects of one face.
 
+    :ivar package: the name of its package, below ``pyzk``.
     :ivar types: the face of each class that has one; None for those that have none.
     """
 
-    def __init__(self, side: Side) -> None:
-        self.side = side
-        self.types: dict[type, type[Face] | None] = dict.fromkeys(SCALARS)
+    def __init__(self, package: str) -> None:
+        self.package = package
+        self.types: dict[type, type[Face] | None] = dict.fromkeys(_SCALARS)
         self._alive: WeakValueDictionary[int, Face] = WeakValueDictionary()
+
+    def holder(self) -> object:
+        """Return the caller: this thread, or this task of asyncio."""
+        raise NotImplementedError
+
+    def event(self, loop: Loop, event: trio.Event) -> Any:
+        """Return the event for one of trio's."""
+        raise NotImplementedError
+
+    def notice(self, function: Callable[..., object]) -> Callable[..., None]:
+        """Return a function to be called in the loop, which has ``function`` called where the user expects
+        it. Its keyword argument ``failed`` is called in the loop with the error, if there is one."""
+        raise NotImplementedError
 
     def adopt(self, face: Face, value: Any, loop: Loop) -> None:
         """Make a face of an object of trio's."""
@@ -100,10 +189,10 @@ class Objects:
                 known = object.__new__(face)
                 self.adopt(known, value, loop)
             return known
-        if kind in SCALARS:
+        if kind in _SCALARS:
             return value
         if kind is trio.Event:
-            return self.side.event(loop, value)
+            return self.event(loop, value)
         if kind is tuple:
             return tuple([self.wrap(item, loop) for item in value])
         if kind is dict or kind is MappingProxyType:
@@ -119,34 +208,29 @@ class Objects:
         :raises TypeError: there is no client of this face, and no object that has one.
         """
         loops: list[Loop] = []
-        args = [self._bare(value, loops) for value in args]
+        bare = [self._bare(value, loops) for value in args]
         kwargs = {
             key: self.notice_of(value, loops)
-            if key in NOTICES and callable(value)
+            if key in _NOTICES and callable(value)
             else self._bare(value, loops)
             for key, value in kwargs.items()
         }
         if not loops:
-            package = f"pyzk.{self.side.name}"
+            package = f"pyzk.{self.package}"
             raise TypeError(
                 f"{name} of {package} needs a client of {package}, not {args[0] if args else None!r:.100}. "
                 f"Import connect from {package}, too"
             )
-        return loops[0], args, kwargs
+        return loops[0], bare, kwargs
 
-    def _bare(self, value: Any, loops: list[Loop]) -> Any:
-        if type(value) in SCALARS:
-            return value
-        if isinstance(value, Face) and value._faces is self:
-            loops.append(value._loop)
-            return value._trio
-        if isinstance(value, list | tuple | GeneratorType):
-            return [self._bare(item, loops) for item in value]
-        return value
+    def use(self, function: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+        """Call a function of trio's that does not wait."""
+        loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
+        return self.wrap(function(*args, **kwargs), loop)
 
     def notice_of(self, function: Callable[..., object], loops: list[Loop]) -> Callable[..., None]:
         """Return ``function`` as trio calls it: with the objects of trio's."""
-        notice = self.side.notice(function)
+        notice = self.notice(function)
 
         def call(*args: Any) -> None:
             grants = [arg for arg in args if isinstance(arg, recipes.Grant)]
@@ -155,10 +239,20 @@ class Objects:
 
         return call
 
+    def _bare(self, value: Any, loops: list[Loop]) -> Any:
+        if type(value) in _SCALARS:
+            return value
+        if isinstance(value, Face) and value._faces is self:
+            loops.append(value._loop)
+            return value._trio
+        if isinstance(value, list | tuple | GeneratorType):
+            return [self._bare(item, loops) for item in value]
+        return value
+
     def _type(self, kind: type) -> type[Face] | None:
         try:
             return self.types[kind]
         except KeyError:
-            face = next((self.types[base] for base in kind.__mro__ if base in FACED), None)
+            face = next((self.types[base] for base in kind.__mro__ if base in self.types), None)
             self.types[kind] = face
             return face

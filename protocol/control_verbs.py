@@ -20,7 +20,7 @@ import attrs
 
 LEADER: Final = "leader"
 """What may stand for the number of the server that leads."""
-SESSION: Final = "an id, a name that a test gave, the address of a client, or owner-of:PATH"
+SESSION: Final = "an id, a name, the address of a client, owner-of:PATH or holder-of:PATH"
 
 ServerRef: TypeAlias = int | Literal["leader"]
 """The number of a server, or ``leader``."""
@@ -32,7 +32,7 @@ _WANTED: Final[Mapping[Kind, str]] = {
     "server": "the number of a server, such as 1, or 'leader'",
     "servers": "the number of a server, such as 1, or 'leader'",
     "groups": "a list of numbers of servers, such as [1, 2]",
-    "session": "a session id, a SessionInfo, or a client",
+    "session": "a session id, a text such as holder-of:/lock, a SessionInfo, or a client",
     "seconds": "a number of seconds",
     "number": "a number",
     "integer": "a whole number",

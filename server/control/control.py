@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from ...protocol.text import session_text
 from ..testing.chaos import Chaos
 from ..testing.controls import Controls
 from ..testing.controls.sessions import MOST_PATHS, info_of
 from ..testing.faults import Fault
+from ..testing.finding import find, live_sessions, unknown
 from ..testing.sessions import SessionInfo, UnknownSessionError
 from ..testing.snapshots import Snapshot
 from . import forms
-from .finding import live_sessions
 from .routes import ApiError
 from .servers import Servers
 
 if TYPE_CHECKING:
     from ..testing.controls.ensemble import EnsembleControls
-
-_SHOWN: Final = 20
-"""Sessions that are named where none is found."""
 
 
 class Control:
@@ -63,7 +58,7 @@ class Control:
         self.snapshots.clear()
 
     def find(self, given: str) -> SessionInfo:
-        """Find the live session that a request names, as :mod:`.finding` says.
+        """Find the live session that a request names, as :mod:`..testing.finding` says.
 
         :raises UnknownSessionError: if there is none.
         """
@@ -73,10 +68,7 @@ class Control:
         for number in live_sessions(running, given):
             if (session := sessions.get(number)) is not None:
                 return info_of(running, session, MOST_PATHS)
-        known = ", ".join(session_text(session.id) for session in islice(sessions, _SHOWN)) or "none"
-        if (more := len(sessions) - _SHOWN) > 0:
-            known += f", and {more:,} more"
-        raise UnknownSessionError(f"there is no session {given}; live sessions: {known}")
+        raise unknown(running, given)
 
     def scope(self, whole: bool) -> Controls | EnsembleControls:
         """Return the controls of the server, or of the ensemble that it is one of.
@@ -95,11 +87,10 @@ class Control:
         :param whole: whether it may be known to another server of the ensemble alone.
         :raises ValueError: if there is none.
         """
-        for part in self.scope(whole).running.each():
-            for session in live_sessions(part, given):
-                return session
-        named = self.controls.running.names.session(given)
-        return forms.read_session_id(given) if named is None else named
+        try:
+            return find(self.scope(whole).running.each(), given)
+        except UnknownSessionError as error:
+            raise ValueError(str(error)) from None
 
     def session_form(self, info: SessionInfo) -> Any:
         return forms.info_form(info, self.controls.running.names[info.id])

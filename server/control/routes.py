@@ -73,7 +73,8 @@ class Field:
         if isinstance(value, list) and not all(_is(self.items, item) for item in value):
             raise ApiError(400, f"{name} holds items of type {self.items}, not {_shown(value)}")
         if self.choices and value not in self.choices:
-            raise ApiError(400, f"{name} is one of {', '.join(self.choices)}, not {_shown(value)}")
+            meant = close_to(value[:_SHOWN], self.choices) if isinstance(value, str) else ""
+            raise ApiError(400, f"{name} is one of {', '.join(self.choices)}, not {_shown(value)}{meant}")
         return value
 
     def read(self, name: str, text: str) -> Any:

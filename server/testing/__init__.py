@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .controls import Controls
     from .controls.ensemble import EnsembleControls
     from .ensemble import LocalEnsemble
+    from .errors import NotInTime
     from .faults import Fault, FaultNeverFired
     from .history import Entry
     from .holding import HeldMessage
@@ -48,6 +49,7 @@ _HOMES = {
     "LocalEnsemble": ".ensemble",
     "LocalServer": ".host",
     "Node": ".tree_io",
+    "NotInTime": ".errors",
     "ServerClock": ".clock",
     "ServerDied": ".in_thread",
     "ServerStopped": ".in_thread",
@@ -75,6 +77,7 @@ __all__ = [
     "LocalEnsemble",
     "LocalServer",
     "Node",
+    "NotInTime",
     "ServerClock",
     "ServerDied",
     "ServerStopped",

@@ -15,7 +15,7 @@ the clock: by itself while the clock runs, by :meth:`EnsembleControls.advance` a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -57,6 +57,9 @@ class LocalEnsemble(EnsembleControls):
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
+
+    def _wait(self, wait: Callable[[], Awaitable[None]]) -> Any:
+        return wait()
 
     async def connector(self, host: str, port: int) -> trio.abc.HalfCloseableStream:
         """Connect without a socket to the server with this address, so that a client needs no real time: pass

@@ -48,6 +48,9 @@ class LocalServer(Controls):
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
 
+    def _wait(self, wait: Callable[[], Awaitable[None]]) -> Any:
+        return wait()
+
     def open_stream(self) -> trio.abc.HalfCloseableStream:
         """Connect without a socket; returns the client's end."""
         return self.running.open_stream()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -172,6 +173,62 @@ class InThread(ABC, Generic[Local]):
             with self._lock:
                 self._waiting.discard(future)
 
+    def _wait(self, wait: Callable[[], Awaitable[None]]) -> Any:
+        """Run an async function in the server's thread, to its end; where an event loop runs in the caller's
+        thread, return an awaitable of it.
+
+        :raises ServerStopped: the server does not run, or ends meanwhile.
+        :raises ServerDied: the server has died.
+        """
+        __tracebackhide__ = True
+        if trio.lowlevel.in_trio_run():
+            return _in_trio(self._submit(wait))
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is not None and asyncio._get_running_loop() is not None:
+            return asyncio.wrap_future(self._submit(wait))
+        future = self._submit(wait)
+        try:
+            return future.result()
+        except BaseException as error:  # of which the traceback in the server's thread says nothing more
+            future.cancel()
+            raise error.with_traceback(None) from error.__cause__
+
+    def _submit(self, function: Callable[[], Awaitable[T]]) -> Future[T]:
+        """Begin an async function in the server's thread. It is cancelled when its future is."""
+        future: Future[T] = Future()
+        scope = trio.CancelScope()
+
+        async def act() -> None:
+            with scope, suppress(InvalidStateError):
+                try:
+                    result = await function()
+                except trio.Cancelled:
+                    raise  # the server ends, which says why, or nobody waits any more
+                except BaseException as error:
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+
+        def cancel(done: Future[T]) -> None:
+            with self._lock:
+                self._waiting.discard(future)
+            if done.cancelled():
+                with suppress(trio.RunFinishedError):
+                    token.run_sync_soon(scope.cancel)
+
+        self.run(lambda: None)  # says why, if it does not run
+        with self._lock:
+            found = self._token
+            if found is not None:
+                self._waiting.add(future)
+        if found is None:
+            raise self._why()
+        token = found
+        future.add_done_callback(cancel)
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(trio.lowlevel.spawn_system_task, act)
+        return future
+
     @property
     def _is_forked(self) -> bool:
         """True if this process is a fork of the one in which the server runs."""
@@ -201,3 +258,19 @@ class InThread(ABC, Generic[Local]):
         death = ServerDied(f"the server's thread has died:\n{trace}")
         death.__cause__ = error
         return death
+
+
+async def _in_trio(future: Future[T]) -> T:
+    """Wait in a trio run for what happens in another thread."""
+    token, done = trio.lowlevel.current_trio_token(), trio.Event()
+
+    def wake(_: Future[T]) -> None:
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(done.set)
+
+    future.add_done_callback(wake)
+    try:
+        await done.wait()
+    finally:
+        future.cancel()
+    return future.result()

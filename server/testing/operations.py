@@ -10,6 +10,7 @@ from ...protocol.jute import JuteError, Record
 from ...protocol.multi import decode_multi
 from ...protocol.operations import CLIENTS, PING, OpCode
 from ...protocol.text import session_text
+from ..config.overrides import close_to
 from .globs import Glob
 
 _FAMILIES: dict[str, list[int]] = {}  # clients choose among these by themselves: a test need not know which
@@ -21,6 +22,8 @@ _MEMBERS = {OpCode(op).name.lower(): name for op, name in _NAMES.items()}  # cre
 _WORDS = _MEMBERS | {name: name for name in _FAMILIES} | _ALIASES
 _BY_WORD = {word.replace("_", ""): name for word, name in _WORDS.items()}
 _KNOWN_OPS = {op.name.lower().replace("_", "") for op in OpCode}
+
+_LONGEST = 100  # characters of a wrong word that are compared
 
 ALL_BUT_PING = CLIENTS - {PING}
 
@@ -56,7 +59,8 @@ def operation_name(word: str) -> str:
             f"op {word!r} is no request that passes the engine, so it can be neither matched nor affected; "
             "to keep clients out use refuse_connections()"
         )
-    raise ValueError(f"unknown op {word!r}; there are: {', '.join(sorted(_FAMILIES))}")
+    meant = close_to(word[:_LONGEST].lower(), [*_FAMILIES, *_ALIASES])
+    raise ValueError(f"unknown op {word!r}{meant}; there are: {', '.join(sorted(_FAMILIES))}")
 
 
 def decode(op: int, frame: bytes) -> Record | None:

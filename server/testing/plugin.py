@@ -88,9 +88,19 @@ def pytest_runtest_makereport(
             for name, server in node.stash.get(factories.SERVERS, {}).items():
                 report.sections += _sections(name, server)
         report.sections += shown.take()
+        _leave_out_what_it_says(report, call)
         if report.when == "call" and item.config.getoption("zk_hold"):
             _hold(item)
     return report
+
+
+def _leave_out_what_it_says(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+    """Leave out the timeline that the error has shown already."""
+    error = None if call.excinfo is None else call.excinfo.value
+    hosts = getattr(error, "hosts", None) if type(error).__name__ == "NotInTime" else None
+    if hosts is not None:
+        title = f"Timeline of {hosts};"
+        report.sections = [each for each in report.sections if not each[1].startswith(title)]
 
 
 def _hold(item: pytest.Item) -> None:

@@ -35,8 +35,9 @@ class SessionInfo:
         return self.peer is not None
 
 
-SessionRef: TypeAlias = int | SessionInfo | Any
-"""A session's id; a :class:`SessionInfo`; or a client that tells its own: those of :mod:`pyzk.client`,
+SessionRef: TypeAlias = int | str | SessionInfo | Any
+"""A session's id; a text such as ``"holder-of:/locks/x"`` or ``"owner-of:/workers/1"``, a name or an address
+(:mod:`.finding`); a :class:`SessionInfo`; or a client that tells its own: those of :mod:`pyzk.client`,
 :mod:`pyzk.blocking` and :mod:`pyzk.aio`, and their ``session``; anything with a ``session_id``, or with
 kazoo's ``client_id``."""
 
@@ -63,4 +64,4 @@ def session_id_of(session: SessionRef) -> int:
             return found
     if hasattr(session, "session_id") or hasattr(session, "client_id"):
         raise UnknownSessionError(f"{session!r} has no session")
-    raise TypeError(f"a session is named by its id, its SessionInfo or its client, not {session!r}")
+    raise TypeError(f"a session is named by its id, a text, its SessionInfo or its client, not {session!r}")

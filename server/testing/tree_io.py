@@ -164,6 +164,29 @@ def read(tree: DataTree, base: str = "/") -> dict[str, Node]:
     return found
 
 
+def walk(tree: DataTree, path: str) -> Iterator[tuple[str, Znode]]:
+    """Yield a znode and all below it.
+
+    The tree may change meanwhile: a new znode may be left out, and a deleted one may be yielded.
+    """
+    top = tree.find(path)
+    waiting = [] if top is None else [(path, top)]
+    while waiting:
+        path, node = waiting.pop()
+        yield path, node
+        prefix = "" if path == "/" else path
+        children = node.children
+        for name in list(children or ()):
+            child = children.get(name) if children else None
+            if child is None:
+                continue
+            below = f"{prefix}/{name}"
+            if child.children:
+                waiting.append((below, child))
+            else:
+                yield below, child
+
+
 def node_of(node: Znode) -> Node:
     """Return what a test is shown of a znode."""
     owner, ttl = node.ephemeral_owner, node.ttl or 0

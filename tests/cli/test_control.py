@@ -58,6 +58,15 @@ def test_expire(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
     assert (again.status, "there is no session" in again.err) == (Status.NO, True)
 
 
+def test_expire_who_holds_a_lock(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
+    lock = client.Lock("/locks/x", "me")
+    lock.acquire()
+    done = pyzk("expire", "holder-of:/locks/x")
+    assert (done.status, done.out.count("/locks/x/")) == (0, 1)
+    again = pyzk("expire", "holder-of:/locks/x")
+    assert (again.status, "/locks/x is held by nobody" in again.err) == (Status.NO, True)
+
+
 def test_expire_by_the_name_that_a_test_gave(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
     server.name_session("worker", client.client_id[0])
     done = json.loads(pyzk("expire", "worker", "--json").out)

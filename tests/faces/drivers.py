@@ -23,7 +23,7 @@ import attrs
 import trio
 
 from pyzk import aio, blocking, client, recipes
-from pyzk.bridge.faces import opens_block
+from pyzk.bridge.generate import opens_block
 from pyzk.bridge.objects import Face
 
 Body = Callable[[Any], Awaitable[object]]

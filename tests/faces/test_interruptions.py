@@ -11,13 +11,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from pyzk import blocking
-from pyzk.blocking import threads
-from pyzk.bridge import agent, borrowing, exits, faces, loop, objects, wakeups
+from pyzk.blocking import face, threads
+from pyzk.bridge import agent, borrowing, exits, faced, loop, objects, wakeups
 from pyzk.client import loan, pending
 from pyzk.server.storage.building import collector_paused
 from pyzk.server.testing import EmbeddedServer
@@ -41,7 +42,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
 ]
 
-MODULES = (threads, wakeups, exits, faces, objects, borrowing, loop, agent, loan, pending)
+WRITTEN = [import_module(f"pyzk.blocking.{name}") for name in faced.MODULES]
+MODULES = (*WRITTEN, face, threads, wakeups, exits, objects, borrowing, loop, agent, loan, pending)
 
 
 class Stopped(BaseException):

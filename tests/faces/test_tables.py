@@ -44,14 +44,6 @@ def test_generic_classes_are_generic_in_each_face(api: Any, name: str) -> None:
     assert made[int].__args__ == (int,)
 
 
-@pytest.mark.parametrize("api", [aio, blocking])
-def test_what_a_face_exports_says_where_it_is_from(api: Any) -> None:
-    for cls in faced.FACED:
-        assert getattr(api, cls.__name__).__module__ == api.__name__
-    for function in faced.FUNCTIONS:
-        assert getattr(api, function.__name__).__module__ == api.__name__
-
-
 def test_what_is_hidden_is_no_member_of_a_face(server: EmbeddedServer) -> None:
     with blocking.connect(server.hosts) as zk:
         for name in ("janitor", "keep_lease", "start_soon", "lender", "on_submit", "_trio_token"):

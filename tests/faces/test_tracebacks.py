@@ -46,6 +46,12 @@ def is_short(error: BaseException) -> bool:
     return ours.count(True) == 1 and ours[-1] and frames(error)[-2] == __file__
 
 
+def last_of_ours(error: BaseException) -> tuple[str, str]:
+    """The file and the method of the last frame: what the user has called."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return Path(frame.filename).name, frame.name
+
+
 # --- threads -----------------------------------------------------------------------------------------------
 
 
@@ -125,6 +131,7 @@ def test_other_calls_of_threads(server: EmbeddedServer) -> None:
         with pytest.raises(NoNodeError) as failure:
             zk.get("/nothing")
         assert is_short(failure.value)
+        assert last_of_ours(failure.value) == ("client.py", "get")
         with blocking.Lock(zk, "/lock"), blocking.connect(server.hosts) as other:
             with pytest.raises(WouldBlock) as held, blocking.Lock(other, "/lock").nowait():
                 pass
@@ -196,6 +203,7 @@ def test_other_calls_of_tasks(server: EmbeddedServer, run: Run) -> None:
             with pytest.raises(NoNodeError) as failure:
                 await zk.get("/nothing")
             assert is_short(failure.value)
+            assert last_of_ours(failure.value) == ("client.py", "get")
             async with aio.Lock(zk, "/lock"), aio.connect(server.hosts) as other:
                 with pytest.raises(WouldBlock) as held:
                     async with aio.Lock(other, "/lock").nowait():

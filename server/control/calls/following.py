@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from ....protocol.control_verbs import SESSION
 from ...lines import LineBuffer
 from ...net.http import Response, Send
 from ...testing.trace import FORMATS, Selection, Traced, Tracer, lost_line, tell_past
@@ -154,7 +155,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         {
             "op": Field("string", "such as create; several with commas; all but ping if it is not given"),
             "path": Field("string", "a glob; * is any text without a slash, ** any text"),
-            "session": Field("string", "an id, a name, the address of a client, or owner-of:PATH"),
+            "session": Field("string", SESSION),
             "past": Field(
                 "integer", f"of the last entries of the history so many first, at most {_MOST_PAST}; 0"
             ),

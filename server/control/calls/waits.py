@@ -1,22 +1,21 @@
-"""Waiting until something is the case.
-
-The server looks when something happens, not now and then: a znode that is there for a moment
-only is seen too.
-"""
+"""Waiting until something is the case: what :mod:`...testing.conditions` has, over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
+from ....protocol.control_verbs import SESSION
+from ....protocol.text import session_text
+from ...testing import conditions
+from ...testing.conditions import KINDS, QUIET, Condition, PastRequests
 from ...testing.controls.history import timeline_of
 from ...testing.controls.sessions import MOST_PATHS, info_of
-from ...testing.history import Entry, selector
-from ...testing.observers import AddressWait, RequestWait, Wait
-from ...testing.operations import Selection
+from ...testing.controls.waits import in_vain
+from ...testing.finding import live_sessions
+from ...testing.observers import Wait
 from .. import forms
-from ..finding import address_of, live_sessions
 from ..routes import ApiError, Ask, Field, Route
 from ..views.turns import Turns
 
@@ -32,142 +31,72 @@ _SESSIONS: Final = 1000
 """Sessions in one answer, the oldest."""
 _LINES: Final = 100
 """Lines of the timeline in the answer to a request that has waited in vain."""
-
-_Kind: TypeAlias = tuple[Wait, Callable[[], dict[str, Any]]]
-"""What waits, and what makes the answer afterwards."""
-
-
-class _Requests(RequestWait):
-    """
-    :param past: what has happened before: it is counted while new requests come.
-    :param wanted: which of it counts.
-    """
-
-    def __init__(
-        self, selection: Selection, count: int, past: Iterable[Entry], wanted: Callable[[Entry], bool]
-    ) -> None:
-        super().__init__(selection, count)
-        self._past, self._wanted = past, wanted
-
-    async def count_past(self) -> None:
-        turns = Turns()
-        for entry in self._past:  # listed before the first pause
-            self.seen += self._wanted(entry)
-            await turns.pause()
+_OF_ALL: Final = {"outstanding"}
+"""What is waited for at any server of an ensemble."""
 
 
 async def _wait(control: Control, ask: Ask) -> Any:
     values = dict(ask.values)
-    until, timeout = values.pop("until"), values.pop("timeout", _PATIENCE)
+    timeout = values.pop("timeout", _PATIENCE + max(0, values.get("quiet", 0)))
     if not 0 <= timeout <= _MOST_PATIENCE:
         raise ApiError(400, f"timeout is a number of seconds from 0 to {_MOST_PATIENCE:g}, not {timeout}")
-    begin, needed, taken = _KINDS[until]
-    if not needed <= values.keys() <= needed | taken:
-        fields = [*sorted(needed), *(f"{name} if you like" for name in sorted(taken))]
-        raise ApiError(400, f"until {until} takes {', '.join(fields)}; and timeout")
-    if values.setdefault("count", 1) < 1:
-        raise ApiError(400, f"count counts from 1, not {values['count']}")
+    if values.get("gone") is False:
+        del values["gone"]
+    if "data" in values:
+        values["data"] = forms.read_data(values["data"])
+    until = values.pop("until", None) or conditions.kind_of(values)
+    if until == "request" and "session" in values:
+        values["session"] = session_text(control.find_any(values["session"]))
     if control.waiting >= _MOST:
         raise ApiError(409, f"{_MOST} requests wait already; let some of them end first")
     controls = control.controls
     controls.running.receive()
-    wait, answer = begin(control, values)
+    condition = conditions.begin(control.scope(whole=until in _OF_ALL).running, until, values)
     control.waiting += 1
-    observed = list(control.scope(whole=until == "outstanding").running.each())
-    for running in observed:
-        running.observe(wait)
     try:
-        if isinstance(wait, _Requests):
-            await wait.count_past()
-        wait.happened()
-        met = await wait.until_met(timeout)
+        met = await condition.is_met(timeout, _count_past)
     finally:
-        for running in observed:
-            running.unobserve(wait)
         control.waiting -= 1
     if not met:
         timeline = await Turns().finish(timeline_of(controls, limit=_LINES))
-        raise ApiError(408, f"it was not so within {timeout:g} s; see the timeline", timeline=timeline)
-    return answer() | {"seconds": controls.clock.now()}
+        raise ApiError(408, f"{in_vain(condition, timeout)}; see the timeline", timeline=timeline)
+    answer = _ANSWERS.get(until)
+    return (answer(control, condition, values) if answer else {}) | {"seconds": controls.clock.now()}
 
 
-def _exists(control: Control, values: dict[str, Any]) -> _Kind:
-    running, path = control.controls.running, values["path"]
-    return Wait(lambda: path in running.engine.tree.nodes), dict
+async def _count_past(wait: Wait) -> None:
+    if isinstance(wait, PastRequests):
+        await Turns().finish(wait.count_past())
 
 
-def _gone(control: Control, values: dict[str, Any]) -> _Kind:
-    running, path = control.controls.running, values["path"]
-    return Wait(lambda: path not in running.engine.tree.nodes), dict
+def _sessions(control: Control, condition: Condition, values: Mapping[str, Any]) -> dict[str, Any]:
+    running = control.controls.running
+    ids = islice(live_sessions(running, values.get("session")), _SESSIONS)
+    live = map(running.engine.sessions.get, ids)
+    found = [info_of(running, session, MOST_PATHS) for session in live if session is not None]
+    return {"sessions": [control.session_form(info) for info in found]}
 
 
-def _data(control: Control, values: dict[str, Any]) -> _Kind:
-    running, path = control.controls.running, values["path"]
-    data = forms.read_data(values["data"])
-
-    def look() -> bool:
-        node = running.engine.tree.nodes.get(path)
-        return node is not None and node.data == data
-
-    return Wait(look), dict
+def _seen(control: Control, condition: Condition, values: Mapping[str, Any]) -> dict[str, Any]:
+    assert isinstance(condition.wait, PastRequests)
+    return {"seen": condition.wait.seen}
 
 
-def _session(control: Control, values: dict[str, Any]) -> _Kind:
-    running, given, count = control.controls.running, values.get("session"), values["count"]
-    address = address_of(given)
-
-    def answer() -> dict[str, Any]:
-        live = map(running.engine.sessions.get, islice(live_sessions(running, given), _SESSIONS))
-        found = [info_of(running, session, MOST_PATHS) for session in live if session is not None]
-        return {"sessions": [control.session_form(info) for info in found]}
-
-    def live() -> int:
-        return len(running.engine.sessions if given is None else live_sessions(running, given))
-
-    if address is not None:
-        return AddressWait(address, running.service.connections, count), answer
-    return Wait(lambda: live() >= count), answer
+def _held(control: Control, condition: Condition, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"messages": [forms.message_form(message) for message in control.controls.held()]}
 
 
-def _request(control: Control, values: dict[str, Any]) -> _Kind:
-    op, path = values.get("op"), values.get("path")
-    session = control.find_any(values["session"]) if "session" in values else None
-    chosen = selector(kind="request", op=op, path=path, session=session, since=values.get("since", 0.0))
-    told = control.controls.running.told
-    wait = _Requests(
-        Selection.of(op, path, session),
-        values["count"],
-        () if told is None else told.entries(),
-        lambda entry: chosen(entry) and (op is not None or entry.op != "ping"),
-    )
-    return wait, lambda: {"seen": wait.seen}
+def _outstanding(control: Control, condition: Condition, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"outstanding": conditions.outstanding(condition.parts)}
 
 
-def _held(control: Control, values: dict[str, Any]) -> _Kind:
-    controls, count = control.controls, values["count"]
-    wait = Wait(lambda: len(controls.running.gate.held()) >= count)
-    return wait, lambda: {"messages": [forms.message_form(message) for message in controls.held()]}
-
-
-def _outstanding(control: Control, values: dict[str, Any]) -> _Kind:
-    parts, count = list(control.scope(whole=True).running.each()), values["count"]
-
-    def waiting() -> int:
-        return sum(part.service.outstanding() for part in parts)
-
-    return Wait(lambda: waiting() >= count), lambda: {"outstanding": waiting()}
-
-
-_KINDS: Final[dict[str, tuple[Callable[[Control, dict[str, Any]], _Kind], set[str], set[str]]]] = {
-    "exists": (_exists, {"path"}, set()),
-    "gone": (_gone, {"path"}, set()),
-    "data": (_data, {"path", "data"}, set()),
-    "session": (_session, set(), {"session", "count"}),
-    "request": (_request, set(), {"op", "path", "session", "count", "since"}),
-    "held": (_held, set(), {"count"}),
-    "outstanding": (_outstanding, set(), {"count"}),
+_ANSWERS: Final[Mapping[str, Callable[[Control, Condition, Mapping[str, Any]], dict[str, Any]]]] = {
+    "session": _sessions,
+    "request": _seen,
+    "held": _held,
+    "outstanding": _outstanding,
 }
-"""What can be waited for: the function that begins it, the fields that it needs, and those it may have."""
+"""What an answer has beside the time."""
 
 ROUTES: Final = (
     Route(
@@ -178,18 +107,22 @@ ROUTES: Final = (
         {
             "until": Field(
                 "string",
-                "a znode is there, is gone, has this data; a session is there, a request came, some are "
-                "held; some wait for the log of an ensemble, at any of its servers",
-                required=True,
-                choices=tuple(_KINDS),
+                "a znode is there, is gone, has this data, these children, is an ephemeral of this session; "
+                "a session is there, a request came, some are held; some wait for the log of an ensemble, at "
+                "any of its servers; all clients are idle. If it is not given, it follows from the others",
+                choices=tuple(KINDS),
             ),
             "path": Field("string", "a path; for a request a glob"),
             "data": Field("any", "text, base64 or null, as in /tree"),
-            "session": Field("string", "an id, a name, or the address of a client; any if it is not given"),
+            "children": Field("array|integer", "the names of all children, or how many", items="string"),
+            "gone": Field("boolean", "true: that the znode is not there"),
+            "session": Field("string", f"{SESSION}; any if it is not given"),
             "op": Field("string", "such as create; any but ping if it is not given"),
             "count": Field("integer", "how many sessions, requests or messages, at least; 1"),
             "since": Field("number", "count requests from here on, in seconds on the server's clock; 0"),
+            "quiet": Field("number", f"seconds for which idle clients ask for nothing; {QUIET:g}"),
             "timeout": Field("number", f"real seconds to wait; {_PATIENCE:g}, at most {_MOST_PATIENCE:g}"),
         },
+        serves=("wait_for", "wait_idle"),
     ),
 )

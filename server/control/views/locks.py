@@ -1,8 +1,7 @@
 """Locks, elections, queues ...: every directory of a known library, who holds it, and who waits for whom.
 
-* :mod:`pyzk.protocol.layouts` recognises a directory; this module reads the tree for it, in turns.
-* Of a directory the first 1,000 children are looked at, in the order of their creation: whoever waits behind
-  them waits long. The answer says how many there are.
+:mod:`..testing.directories` recognises a directory; this module goes through the tree in turns. The answer
+says how many children there are, and how many were looked at.
 """
 
 from __future__ import annotations
@@ -12,39 +11,25 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from ....protocol.layouts import (
-    Child,
-    Directory,
-    Layout,
-    Participant,
-    Wait,
-    find_cycles,
-    parts,
-    recognise,
-    waits,
-)
+from ....protocol.layouts import Layout, Participant, Wait, find_cycles, waits
 from ...core.znode import Znode
 from ...net.http import Response, Send
-from ...testing.tree_io import RESERVED
+from ...testing.directories import LOOKED_AT, recognised
 from .. import forms
 from ..routes import Ask, Route
 from .common import PATH, session_label, znode_at, zxid_form
 from .tree import LINES, line
-from .turns import Turns, walk
+from .turns import Turns
 
 if TYPE_CHECKING:
     from ..control import Control
 
-_LOOKED_AT: Final = 1000
-"""Children of one directory: recognising so many takes some 10 ms."""
 _SHOWN: Final = 200
 """Holders, and waiters, of one directory in the answer."""
 _DATA: Final = 200
 """Bytes of a contender's data in the answer."""
 _MOST_WAITS: Final = 500
 """Waits among which cycles are looked for, which takes 60 ms at worst: if all of them wait for all others."""
-_GATE: Final = "-__lock__"
-"""What the name of the gate of kazoo's semaphore ends with; the semaphore may have no children."""
 
 
 def _locks(control: Control, ask: Ask) -> Response:
@@ -57,18 +42,13 @@ async def _found(control: Control, path: str, send: Send) -> None:
     """Send a line for each directory that is recognised, and one with the cycles of waiting."""
     tree, turns = control.controls.running.engine.tree, Turns()
     waiting: list[Wait] = []
-    claimed: set[str] = set()
     count = 0
     await send(b"")
-    for at, node in walk(tree, path):
+    for found in recognised(tree, path):
         await turns.pause()
-        is_reserved = at == RESERVED or at.startswith(f"{RESERVED}/")
-        if is_reserved or at in claimed or not (node.children or tree.find(at + _GATE)):
+        if found is None:
             continue
-        layout = recognise(at, _directories(control, at, node))
-        if layout is None:
-            continue
-        claimed.update(layout.parts)
+        at, node, layout = found
         count += 1
         waiting += islice(waits(at, layout), _MOST_WAITS - len(waiting))
         await send(line(_form(control, at, node, layout)))
@@ -77,21 +57,6 @@ async def _found(control: Control, path: str, send: Send) -> None:
         for cycle in find_cycles(waiting)
     ]
     await send(line({"done": True, "directories": count, "cycles": cycles}))
-
-
-def _directories(control: Control, path: str, node: Znode) -> dict[str, Directory]:
-    """A directory and its parts."""
-    tree = control.controls.running.engine.tree
-    found = {path: _directory(node)}
-    for part in parts(path, found[path].children):
-        if (other := tree.find(part)) is not None:
-            found[part] = _directory(other)
-    return found
-
-
-def _directory(node: Znode) -> Directory:
-    children = islice((node.children or {}).items(), _LOOKED_AT)
-    return Directory({name: Child(child.stat(), child.data) for name, child in children}, node.data)
 
 
 def _form(control: Control, path: str, node: Znode, layout: Layout) -> dict[str, Any]:
@@ -103,7 +68,7 @@ def _form(control: Control, path: str, node: Znode, layout: Layout) -> dict[str,
         "limit": layout.limit,
         "items": layout.items,
         "children": children,
-        "looked_at": min(children, _LOOKED_AT),
+        "looked_at": min(children, LOOKED_AT),
         "held": len(layout.holders),
         "waiting": len(layout.waiters),
         "holders": _participants(control, layout.holders),

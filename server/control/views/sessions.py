@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ....protocol.text import session_text
 from ...core.sessions import Session
+from ...testing.finding import live_sessions
 from ...testing.operations import name_of
 from ...testing.sessions import UnknownSessionError
 from .. import forms
-from ..finding import live_sessions
 from ..routes import Ask, Route
 from .common import AFTER, LIMIT, TEXT, connection_of, identity_forms, limit_of, text_filter
 from .turns import Turns, first_names

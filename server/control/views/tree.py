@@ -11,7 +11,7 @@ from ....protocol.records import Stat
 from ....protocol.text import session_text
 from ...core.znode import Znode
 from ...net.http import Response, Send
-from ...testing.tree_io import kind_of
+from ...testing.tree_io import kind_of, walk
 from ..routes import ApiError, Ask, Field, Route
 from .common import (
     AFTER,
@@ -25,7 +25,7 @@ from .common import (
     znode_at,
     zxid_form,
 )
-from .turns import Turns, first_names, walk
+from .turns import Turns, first_names
 
 if TYPE_CHECKING:
     from ..control import Control

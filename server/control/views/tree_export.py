@@ -23,10 +23,11 @@ from ....protocol.paths import validate_path
 from ...core.tree import DataTree
 from ...net.http import Response, Send
 from ...testing import tree_io
+from ...testing.tree_io import walk
 from ..routes import ApiError, Ask, Field, Route
 from .common import PATH, znode_at
 from .tree import LINES, line
-from .turns import Turns, walk
+from .turns import Turns
 
 if TYPE_CHECKING:
     from ..control import Control

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TypeVar
 
 import trio
@@ -19,7 +19,7 @@ from ...core.tree import DataTree
 from ...core.znode import Znode
 from ...net.service import SLICE
 from ...testing import tree_io
-from ...testing.tree_io import Node
+from ...testing.tree_io import Node, walk
 
 T = TypeVar("T")
 
@@ -78,29 +78,6 @@ async def first_names(
                     last = found[-1]
             await turns.pause()
     return found[:limit], len(found) > limit
-
-
-def walk(tree: DataTree, path: str) -> Iterator[tuple[str, Znode]]:
-    """Yield a znode and all below it.
-
-    The tree may change meanwhile: a new znode may be left out, and a deleted one may be yielded.
-    """
-    top = tree.find(path)
-    waiting = [] if top is None else [(path, top)]
-    while waiting:
-        path, node = waiting.pop()
-        yield path, node
-        prefix = "" if path == "/" else path
-        children = node.children
-        for name in list(children or ()):
-            child = children.get(name) if children else None
-            if child is None:
-                continue
-            below = f"{prefix}/{name}"
-            if child.children:
-                waiting.append((below, child))
-            else:
-                yield below, child
 
 
 async def read(tree: DataTree, path: str, turns: Turns) -> dict[str, Node]:

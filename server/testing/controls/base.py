@@ -14,14 +14,14 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ....protocol.control_verbs import VERBS
-from ....protocol.text import session_text
 from ...core.engine import Engine
 from ...core.sessions import Session
 from ...net.clock import Clock
 from ..clock import ServerClock
+from ..finding import find, unknown
 from ..history import EntryKind
 from ..running import Running
-from ..sessions import SessionRef, UnknownSessionError, session_id_of
+from ..sessions import SessionRef
 
 B = TypeVar("B", bound="Base")
 P = ParamSpec("P")
@@ -151,11 +151,8 @@ class ServerBase(Base):
         self.running.enter(text, session, kind)
 
     def _find(self, session: SessionRef) -> Session:
-        session_id = session_id_of(session)
+        session_id = find((self.running,), session)
         found = self.running.engine.sessions.get(session_id)
         if found is None:
-            live = ", ".join(session_text(s.id) for s in self.running.engine.sessions) or "none"
-            raise UnknownSessionError(
-                f"there is no session {session_text(session_id)}; live sessions: {live}"
-            )
+            raise unknown(self.running, session if isinstance(session, str) else session_id)
         return found

@@ -19,16 +19,17 @@ from ...ensemble.member import Member
 from ...ensemble.nemesis import Nemesis, heal_all
 from ...net.clock import Clock
 from .. import tree_io
+from ..finding import find
 from ..history import EntryKind
 from ..origin import mark
 from ..running_ensemble import RunningEnsemble
-from ..sessions import SessionInfo, SessionRef, UnknownSessionError, session_id_of
+from ..sessions import SessionInfo, SessionRef, UnknownSessionError
 from ..snapshots import Snapshot
 from ..tree_io import Loader
 from .base import FURTHEST, control, control_verb, verb
-from .history import HistoryControls
 from .member import MemberControls
 from .sessions import info_of, leak_of
+from .waits import WaitControls
 
 
 @attrs.frozen(eq=False)
@@ -58,7 +59,7 @@ def _named(members: Iterable[Member]) -> str:
     return " ".join(str(member.number) for member in members) or "all"
 
 
-class EnsembleControls(HistoryControls):
+class EnsembleControls(WaitControls):
     """A pretend ensemble in a test's hands.
 
     Its servers are named by their numbers, from 1; ``leader`` is the one that leads. The methods that take a
@@ -213,7 +214,7 @@ class EnsembleControls(HistoryControls):
         :raises UnknownSessionError: if the leader knows no such session.
         :raises EnsembleError: if nobody leads.
         """
-        session_id = session_id_of(session)
+        session_id = find(self.running.each(), session)
         self._enter(f"expire {session_text(session_id)}", session_id)
         try:
             self._ensemble.expire(session_id, self._ensemble.now)
@@ -246,7 +247,7 @@ class EnsembleControls(HistoryControls):
         self._ensemble.move(session_id, member)
 
     def _known(self, session: SessionRef) -> int:
-        session_id = session_id_of(session)
+        session_id = find(self.running.each(), session)
         if all(part.engine.sessions.get(session_id) is None for part in self.running.each()):
             raise UnknownSessionError(f"there is no session {session_text(session_id)} at any server")
         return session_id

@@ -6,8 +6,9 @@ from abc import abstractmethod
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..finding import find
 from ..history import Entry, EntryKind, select
-from ..sessions import SessionRef, session_id_of
+from ..sessions import SessionRef
 from ..steps import finish
 from ..timeline import drawing
 from .base import Base, control
@@ -61,6 +62,8 @@ class HistoryControls(Base):
         :param since: seconds on the server's clock since its start.
         :raises ValueError: for an unknown kind or operation.
         """
+        if session is not None:
+            session = find(self.running.each(), session)
         told = self.running.told
         entries = () if told is None else told.entries()
         return select(entries, session=session, kind=kind, op=op, path=path, since=since)
@@ -90,7 +93,7 @@ class HistoryControls(Base):
         :param limit: at most so many lines, the last ones.
         :param since: seconds on the server's clock since its start.
         """
-        ids = None if sessions is None else [session_id_of(session) for session in sessions]
+        ids = None if sessions is None else [find(self.running.each(), session) for session in sessions]
         return finish(timeline_of(self, sessions=ids, pings=pings, width=width, limit=limit, since=since))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
@@ -44,6 +44,9 @@ class MemberControls(Controls):
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         return self.ensemble.run(function, *arguments)
+
+    def _wait(self, wait: Callable[[], Awaitable[None]]) -> Any:
+        return self.ensemble._wait(wait)
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
         """Connect without a socket, in the trio run of :func:`open_ensemble`; returns the client's end."""

@@ -10,16 +10,16 @@ from ...net.connection import Connection
 from ..origin import mark
 from .base import control
 from .faults import FaultControls
-from .history import HistoryControls
 from .messages import MessageControls
 from .sessions import SessionControls
 from .tree import TreeControls
+from .waits import WaitControls
 
 if TYPE_CHECKING:
     from .ensemble import EnsembleControls
 
 
-class Controls(SessionControls, FaultControls, MessageControls, TreeControls, HistoryControls):
+class Controls(SessionControls, FaultControls, MessageControls, TreeControls, WaitControls):
     """A running server in a test's hands.
 
     :ivar clock: the server's time.

@@ -9,9 +9,10 @@ from typing import Any
 from ....protocol.text import printable, session_text
 from ...core.sessions import Session
 from ...net.connection import Connection
+from ..finding import find
 from ..origin import mark
 from ..running import Running
-from ..sessions import SessionInfo, SessionRef, session_id_of
+from ..sessions import SessionInfo, SessionRef
 from .base import ServerBase, control
 
 _ENTRY = 50
@@ -113,7 +114,7 @@ class SessionControls(ServerBase):
             self._enter("resume")
             self.running.gate.resume()
         else:
-            session_id = session_id_of(session)
+            session_id = find((self.running,), session)
             self._enter(f"resume {session_text(session_id)}", session_id)
             self.running.gate.resume(session_id)
         self.running.server.receive()
@@ -132,6 +133,7 @@ class SessionControls(ServerBase):
         running = self.running
         if session is not None:
             running.names.give(self._find(session).id, name)
+            running.gate.happened()  # somebody may wait for a session of this name
         else:
             running.expect_name(name, address)
 

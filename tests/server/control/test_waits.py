@@ -137,6 +137,40 @@ async def test_the_timeline_tells_why_it_was_in_vain(api: Api) -> None:
     assert api.server.running.gate.observers == []
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"path": "/a"},
+        {"path": "/a", "data": "x", "gone": False},
+        {"path": "/", "children": ["a", "zookeeper"]},
+        {"path": "/", "children": 2},
+        {"path": "/a", "session": "me"},
+        {"path": "/a", "op": "create"},
+    ],
+)
+async def test_what_is_waited_for_follows_from_the_fields(api: Api, fields: dict[str, Any]) -> None:
+    client = await api.client()
+    api.server.name_session("me", client.session_id)
+    await answer_after(api, lambda: client.create("/a", b"x", flags=CreateMode.EPHEMERAL), **fields)
+
+
+async def test_the_clients_are_idle(api: Api, autojump_clock: trio.testing.MockClock) -> None:
+    client = await api.client()
+    times: list[float] = []
+
+    async def wait() -> None:
+        await api.post("/wait", until="idle", quiet=5, timeout=60)
+        times.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        begun = trio.current_time()
+        nursery.start_soon(wait)
+        for _ in range(3):
+            await trio.sleep(4)
+            await client.exists("/a")
+    assert times == [begun + 17]
+
+
 async def test_so_many_wait_at_once(api: Api) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(_MOST):
@@ -151,11 +185,14 @@ async def test_so_many_wait_at_once(api: Api) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "missing until"),
+        ({}, "give what is waited for"),
         ({"until": "nonsense"}, "exists"),
         ({"until": "exists"}, "takes path"),
         ({"until": "exists", "path": "/a", "op": "create"}, "takes path"),
         ({"until": "data", "path": "/a"}, "data"),
+        ({"path": "/a", "data": "x", "gone": True}, "gone takes"),
+        ({"until": "idle", "quiet": 0}, "above 0"),
+        ({"until": "exist", "path": "/a"}, "perhaps exists"),
         ({"until": "data", "path": "/a", "data": 5}, "base64"),
         ({"until": "held", "count": 0}, "counts from 1"),
         ({"until": "held", "timeout": -1}, "timeout"),

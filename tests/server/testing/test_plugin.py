@@ -65,6 +65,22 @@ def test_a_failure_shows_timeline_and_tree(pytester: pytest.Pytester) -> None:
     )
 
 
+def test_a_wait_in_vain_shows_the_timeline_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(zk_server):
+            zk_server.load({"/a": "x"})
+            zk_server.wait_for("/b", timeout=0.01)
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    text = result.stdout.str()
+    assert text.count("Timeline of 127.0.0.1:") == 1
+    result.stdout.fnmatch_lines(["E *NotInTime: waited 0.01 s for /b to exist*", "*zk_server: tree*"])
+    assert "in_thread.py" not in text
+
+
 def test_an_ensemble_shows_its_timeline(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -17,12 +16,22 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from release.build import build
+
+ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.name for path in (ROOT / "pyzk").iterdir() if path.is_symlink())
-BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 COMMANDS = ("pyzk", "pyzk-server", "pyzk-lock")
 
+EPOCH = 1_700_000_000
+
 pytest.importorskip("setuptools", minversion="77", reason="setuptools 77 or newer builds the project")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def at_one_time() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", str(EPOCH))
+        yield
 
 
 def files_of_the_code() -> set[str]:
@@ -36,29 +45,23 @@ def files_of_the_code() -> set[str]:
     return {name for name in found if not name.endswith(".pyc")}
 
 
-def build(what: str, source: Path, to: Path) -> Path:
-    """Build in a copy of a source tree: setuptools leaves files in the one in which it works."""
-    copy = to / f"source of the {what}"
-    left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__")
-    shutil.copytree(source, copy, symlinks=True, ignore=left_out)
-    command = [sys.executable, "-c", BUILD.format(what), str(to)]
-    subprocess.run(command, cwd=copy, check=True, stdout=subprocess.DEVNULL)
-    (built,) = (path for path in to.iterdir() if path.is_file() and path.suffix in (".whl", ".gz"))
-    return built
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution."""
+    return build("sdist", ROOT, tmp_path_factory.mktemp("sdist"))
+
+
+@pytest.fixture(scope="module")
+def sdist(archive: Path) -> Path:
     """The unpacked source distribution."""
-    folder = tmp_path_factory.mktemp("sdist")
-    with tarfile.open(build("sdist", ROOT, folder)) as file:
-        file.extractall(folder / "unpacked", filter="data")
-    (unpacked,) = (folder / "unpacked").iterdir()
+    with tarfile.open(archive) as file:
+        file.extractall(archive.parent / "unpacked", filter="data")
+    (unpacked,) = (archive.parent / "unpacked").iterdir()
     return unpacked
 
 
@@ -107,7 +110,7 @@ def page(url: str, name: str = "") -> bytes:
 
 def test_the_folder_pyzk_links_to_each_folder_of_code() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert packages - {"pyzk", "tests", "benchmarks"} == set(FOLDERS)
+    assert packages - {"pyzk", "tests", "benchmarks", "release"} == set(FOLDERS)
     for name in FOLDERS:
         assert (ROOT / "pyzk" / name).readlink() == Path("..", name)
 
@@ -125,14 +128,31 @@ def test_the_source_distribution_holds_what_a_reader_needs(sdist: Path) -> None:
     assert {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "pyproject.toml", "setup.py"} <= found
 
 
-def test_the_wheel_of_the_source_distribution_is_the_same(sdist: Path, wheel: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(build("wheel", sdist, tmp_path)) as theirs:
-        assert set(theirs.namelist()) == set(ours.namelist())
+def test_two_builds_have_equal_bytes(sdist: Path, archive: Path, wheel: Path, tmp_path: Path) -> None:
+    """The second one is made of the source distribution: other times, other modes, another place."""
+    for path in sdist.rglob("*"):
+        path.chmod(0o700)
+    assert build("wheel", sdist, tmp_path).read_bytes() == wheel.read_bytes()
+    with tarfile.open(build("sdist", sdist, tmp_path)) as again, tarfile.open(archive) as first:
+        left_out = ("/setup.cfg", "/SOURCES.txt")  # names what is beside it
+        ours, theirs = (
+            {member.name: (member.mtime, member.mode, member.uid, member.uname) for member in file}
+            for file in (first, again)
+        )
+        assert {name for name in ours if not name.endswith(left_out)} <= set(theirs)
+        assert {about[:1] + about[2:] for about in (*ours.values(), *theirs.values())} == {(EPOCH, 0, "")}
+        assert set(ours.values()) == set(theirs.values())
+    assert archive.read_bytes()[4:8] == EPOCH.to_bytes(4, "little")  # the time in the head of the .gz file
+
+
+def test_the_index_would_take_them(wheel: Path, archive: Path) -> None:
+    said_by(sys.executable, "-m", "twine", "--no-color", "check", "--strict", wheel, archive, cwd=ROOT)
 
 
 def test_an_installation_in_a_bare_environment_works(installed: Path, tmp_path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert sorted(project["scripts"]) == sorted(COMMANDS)
+    assert project["name"] in COMMANDS  # so uvx and pipx need no other name
     with running(installed / "pyzk-server", cwd=tmp_path) as (hosts, url):
         said_by(installed / "pyzk-lock", "--hosts", hosts, "/lock", "--", "true", cwd=tmp_path)
         for pyzk in ([installed / "pyzk"], [installed / "python", "-m", "pyzk"]):

@@ -1,0 +1,77 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from ..client import Stat
+from ..recipes.base.following import Latest as TrioLatest
+from ..recipes.base.following import watch_children as trio_watch_children
+from ..recipes.base.following import watch_node as trio_watch_node
+from ..recipes.base.running import Running as TrioRunning
+from .client import ZooKeeper
+from .face import TaskFace
+from .tasks import TASKS
+
+T = TypeVar("T")
+
+
+class Running(TaskFace, of=TrioRunning):
+    """The base of a recipe that runs for as long as its block lasts. There is one block at a time; in it, any
+    number of tasks may use the object."""
+
+    _trio: TrioRunning
+
+    async def __aenter__(self) -> Self:
+        return await self._enter()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool | None:
+        return await self._leave(kind, error, tb)
+
+
+class Latest(TaskFace, Generic[T], of=TrioLatest):
+    """An async iterator over the successive values of something that is read and watched."""
+
+    _trio: TrioLatest[Any]
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        """Wait for the next value. After an error the iterator can be used again.
+
+        :raises ZooKeeperError: the error of the read, such as :class:`NoAuthError`.
+        :raises ClosingError: the client was closed.
+        """
+        return await self._call(self._trio.__anext__)
+
+
+def watch_children(zk: ZooKeeper, path: str) -> Latest[list[str] | None]:
+    """Follow the names of the children of a znode, sorted; None while there is no such znode.
+
+        async for names in watch_children(zk, "/workers"):
+            ...
+
+    A child that is deleted and created again counts as a change.
+
+    :raises BadArgumentsError: ``path`` is not a valid path.
+    """
+    return TASKS.use(trio_watch_children, zk, path)
+
+
+def watch_node(zk: ZooKeeper, path: str) -> Latest[tuple[bytes | None, Stat | None]]:
+    """Follow the data of a znode.
+
+        async for data, stat in watch_node(zk, "/config"):
+            if stat is None: ...  # there is no such znode at the moment
+
+    A znode that is deleted and created again counts as changed, even with the same data.
+
+    :raises BadArgumentsError: ``path`` is not a valid path.
+    """
+    return TASKS.use(trio_watch_node, zk, path)

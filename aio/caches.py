@@ -1,0 +1,146 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+from ..recipes import CachedNode, CacheEvent
+from ..recipes.caches.cache import Cache as TrioCache
+from ..recipes.caches.cache import ChildrenCache as TrioChildrenCache
+from ..recipes.caches.cache import NodeCache as TrioNodeCache
+from ..recipes.caches.cache import Selector
+from ..recipes.caches.cache import TreeCache as TrioTreeCache
+from ..recipes.caches.events import CacheEvents as TrioCacheEvents
+from .base import Running
+from .client import ZooKeeper
+from .face import TaskFace
+
+
+class Cache(Running, of=TrioCache):
+    """A copy of a znode and of what is below it, kept up to date for as long as the block lasts.
+
+        async with Cache(zk, "/app") as cache:
+            await cache.synced()
+            print(cache["/app/config"].data)
+            async for event in cache.events():
+                ...
+
+    The block begins at once, connected or not. The znode need not be there; it and everything below may
+    come and go. Each cached znode is as of some moment in the past; the moments differ, so the cache is no
+    snapshot. After the block the cache can still be read, but does not change any more.
+
+    The cache uses one persistent watch; on servers before 3.6, two one-shot watches for each znode. An
+    error of a read, such as :class:`NoAuthError`, cancels the block, which raises the error; a selector can
+    leave out such a znode.
+
+    :param depth: the number of levels below the znode that are cached: 0 for none, None for all.
+    :param with_data: cache the data; if False, the Stats only.
+    :param selector: called with every path below the znode. It must always answer the same for a path.
+    :raises BadArgumentsError: ``path`` is not a valid path.
+    :raises ValueError: ``depth`` is negative.
+    """
+
+    _trio: TrioCache
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    @property
+    def zk(self) -> ZooKeeper:
+        return self._wrap(self._trio.zk)
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        depth: int | None,
+        *,
+        with_data: bool = True,
+        selector: Selector | None = None,
+    ) -> None:
+        self._make(zk, path, depth, with_data=with_data, selector=selector)
+
+    @property
+    def nodes(self) -> Mapping[str, CachedNode]:
+        """All cached znodes, by path: a view, which may change at each checkpoint of your task."""
+        return self._look(lambda: self._trio.nodes)
+
+    def __getitem__(self, path: str) -> CachedNode:
+        """Return the cached znode at a path.
+
+        :raises KeyError: there is none.
+        """
+        return self._wrap(self._trio.__getitem__(path))
+
+    def __contains__(self, path: object) -> bool:
+        return self._trio.__contains__(path)
+
+    def children(self, path: str) -> list[str]:
+        """Return the names of the cached children of a znode, sorted."""
+        return self._look(self._trio.children, path)
+
+    @property
+    def is_synced(self) -> bool:
+        """True if the cache has been synced, and the connection has not been lost since."""
+        return self._trio.is_synced
+
+    async def synced(self) -> None:
+        """Wait until the cache is synced: it has everything that the tree held when the last walk began.
+
+        :raises RuntimeError: the block has ended, or not begun.
+        """
+        return await self._call(self._trio.synced)
+
+    def events(self) -> CacheEvents:
+        """Follow the changes; the first events are an ADDED for each cached znode. See
+        :class:`.CacheEvents`."""
+        return self._look(self._trio.events)
+
+
+class NodeCache(Cache, of=TrioNodeCache):
+    """A copy of a single znode: a :class:`Cache` of depth 0."""
+
+    _trio: TrioNodeCache
+
+    def __init__(self, zk: ZooKeeper, path: str, *, with_data: bool = True) -> None:
+        self._make(zk, path, with_data=with_data)
+
+
+class ChildrenCache(Cache, of=TrioChildrenCache):
+    """A copy of a znode and its children: a :class:`Cache` of depth 1."""
+
+    _trio: TrioChildrenCache
+
+    def __init__(
+        self, zk: ZooKeeper, path: str, *, with_data: bool = True, selector: Selector | None = None
+    ) -> None:
+        self._make(zk, path, with_data=with_data, selector=selector)
+
+
+class TreeCache(Cache, of=TrioTreeCache):
+    """A copy of a znode and everything below: a :class:`Cache` of any depth."""
+
+    _trio: TrioTreeCache
+
+    def __init__(
+        self, zk: ZooKeeper, path: str, *, with_data: bool = True, selector: Selector | None = None
+    ) -> None:
+        self._make(zk, path, with_data=with_data, selector=selector)
+
+
+class CacheEvents(TaskFace, of=TrioCacheEvents):
+    """The changes of a cache, as an async iterator that ends with the block of the cache. The first events
+    are an ADDED for each cached znode."""
+
+    _trio: TrioCacheEvents
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> CacheEvent:
+        """Wait for the next event."""
+        return await self._call(self._trio.__anext__)

@@ -1,0 +1,470 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, TypeVar, Unpack
+
+from ..client import (
+    ACL,
+    ClientInfo,
+    CreateOptions,
+    GetChildren,
+    GetData,
+    Host,
+    Observer,
+    Operation,
+    Policy,
+    Stat,
+)
+from ..client.connect import connect as trio_connect
+from ..client.repeating import retry as trio_retry
+from ..client.runner import Connector
+from ..client.session_data import Metrics
+from ..client.zookeeper import Data
+from ..client.zookeeper import ZooKeeper as TrioZooKeeper
+from .face import TaskFace
+from .requests import Pending, Transaction
+from .session import Session
+from .tasks import TASKS
+from .watches import Watch, WatchStream
+
+T = TypeVar("T")
+
+
+class ZooKeeper(TaskFace, of=TrioZooKeeper):
+    """A client; made by :func:`.connect`.
+
+    Any number of tasks may share it. An operation is submitted when its method is first awaited, before any
+    other task runs; the server carries out operations in the order in which they were submitted.
+
+    Each method that asks the server may raise, besides the errors that its docstring names:
+
+    * :class:`ConnectionLossError`. Of a write, ``sent`` says whether it may have been applied. A read was
+      repeated by the client, and failed because there was no server for the length of the session timeout.
+    * :class:`SessionExpiredError` and :class:`ClosingError`.
+    * :class:`BadArgumentsError` for an argument that cannot be sent, before anything is sent.
+    * :class:`UnimplementedError` if the server is older than the docstring says; 3.5 if it says nothing.
+
+    Cancelling a call withdraws a request that has not left the client. One that has left is carried out.
+
+    :ivar chroot: the path in front of every path; ``""`` for none.
+    :ivar session: the session, and what is known of it.
+    :ivar on_submit: called with each operation that is submitted here; None for nothing.
+    :ivar janitor: removes, in the background, what cancelled or failed tasks could not.
+    """
+
+    _trio: TrioZooKeeper
+
+    @property
+    def chroot(self) -> str:
+        return self._trio.chroot
+
+    @property
+    def session(self) -> Session:
+        return self._wrap(self._trio.session)
+
+    @property
+    def server(self) -> Host | None:
+        """The server of the present connection, or of the last one; None before there was any."""
+        return self._wrap(self._trio.server)
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters of what was sent."""
+        return self._look_if_open(lambda: self._trio.metrics)
+
+    @property
+    def requests_in_flight(self) -> int:
+        """The number of requests that were sent and not answered."""
+        return self._trio.requests_in_flight
+
+    @property
+    def requests_waiting(self) -> int:
+        """The number of requests that were not sent yet; most of them wait for a connection."""
+        return self._trio.requests_waiting
+
+    @property
+    def watch_count(self) -> int:
+        """The number of local watches that are armed."""
+        return self._look_if_open(lambda: self._trio.watch_count)
+
+    @property
+    def event_count(self) -> int:
+        """The number of watch events that have come from servers."""
+        return self._trio.event_count
+
+    async def update_hosts(self, hosts: str) -> None:
+        """Replace the list of servers. So that each server gets its share of the clients, this client may
+        move to another one, by the probability rule of the Java client; the session goes on there. The client
+        moves when all requests in flight are answered; nothing is lost with the connection.
+
+        :param hosts: ``host:port,host:port``, as for :func:`.connect`.
+        :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not that of this
+            client.
+        """
+        return await self._call(self._trio.update_hosts, hosts)
+
+    def view(self, path: str) -> ZooKeeper:
+        """Return a client whose paths lie below a znode of this one. Both have the same connection and the
+        same session: a view costs nothing, needs no closing, and ends with the client.
+
+            jobs = zk.view("/app/jobs")
+            await jobs.get("/a")  # the znode /app/jobs/a of zk
+
+        The znode itself need not exist; ``await view.ensure_path("/")`` creates it.
+
+        :raises BadArgumentsError: the path is malformed.
+        """
+        return self._wrap(self._trio.view(path))
+
+    async def add_auth(self, scheme: str, credential: bytes | str) -> None:
+        """Add an identity to this connection and to every later one: ``add_auth("digest", "user:password")``.
+
+        :raises AuthFailedError: the server refused the identity. It closes the connection, and the client
+            opens another.
+        """
+        return await self._request(self._trio.add_auth, scheme, credential)
+
+    async def create(
+        self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
+    ) -> str:
+        """Create a znode and return its path. The path of a sequential znode ends in the server's number.
+
+        :param data: None for data that is null, which reads as None and not as ``b""``.
+        :param make_parents: create missing parents, persistent and with the same ACL.
+        :param options: ``acl``, ``ephemeral``, ``sequential``, ``container``, ``ttl`` (seconds):
+            see :class:`Create`.
+        :raises NodeExistsError: there is such a znode.
+        :raises NoNodeError: there is no parent; with ``make_parents``, after 100 rounds in which it was gone
+            again.
+        :raises NoChildrenForEphemeralsError: the parent is ephemeral.
+        :raises NoAuthError: the ACL of the parent does not allow it.
+        :raises InvalidACLError: the server does not accept the ACL.
+        :raises ValueError: the options exclude each other.
+        """
+        return await self._direct(self._trio.create, path, data, make_parents=make_parents, **options)
+
+    async def create_with_stat(
+        self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
+    ) -> tuple[str, Stat]:
+        """Create a znode as :meth:`create` does, and return its path and its Stat."""
+        return await self._direct(
+            self._trio.create_with_stat, path, data, make_parents=make_parents, **options
+        )
+
+    async def ensure_path(
+        self, path: str, *, acl: Sequence[ACL] | None = None, container: bool = False
+    ) -> None:
+        """Create a znode and its parents, as far as they are missing. ``/`` stands for the chroot, which is
+        created as well.
+
+        :param acl: of the znodes that are created; everything for everyone if None.
+        :param container: create containers.
+        :raises NoNodeError: the server refuses a znode below ``/``, as an injected fault may do.
+        :raises NoChildrenForEphemeralsError: one of the parents is ephemeral.
+        :raises NoAuthError: the ACL of a parent does not allow it.
+        :raises InvalidACLError: the server does not accept the ACL.
+        """
+        return await self._direct(self._trio.ensure_path, path, acl=acl, container=container)
+
+    async def set(self, path: str, data: Data, *, version: int = -1) -> Stat:
+        """Replace the data and return the new Stat.
+
+        :param data: None for data that is null, which reads as None and not as ``b""``.
+        :param version: the version that the data must have; -1 for any.
+        :raises NoNodeError: there is no such znode.
+        :raises BadVersionError: the data has another version.
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await self._direct(self._trio.set, path, data, version=version)
+
+    async def delete(self, path: str, *, version: int = -1, recursive: bool = False) -> None:
+        """Delete a znode.
+
+        :param version: the version that its data must have; -1 for any.
+        :param recursive: first delete all znodes below. This is no transaction: other clients see it happen.
+        :raises NoNodeError: there is no such znode.
+        :raises NotEmptyError: it has children.
+        :raises BadVersionError: its data has another version.
+        :raises NoAuthError: the ACL of the parent does not allow it.
+        """
+        return await self._request(self._trio.delete, path, version=version, recursive=recursive)
+
+    async def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> Stat:
+        """Replace the ACL and return the new Stat.
+
+        :param version: the ``aversion`` that the ACL must have; -1 for any.
+        :raises NoNodeError: there is no such znode.
+        :raises BadVersionError: the ACL has another version.
+        :raises InvalidACLError: the server does not accept the ACL.
+        :raises NoAuthError: the present ACL does not allow it.
+        """
+        return await self._direct(self._trio.set_acl, path, acl, version=version)
+
+    async def multi(self, operations: Iterable[Operation[Any]]) -> list[Any]:
+        """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one transaction:
+        all or nothing, under one zxid.
+
+        :returns: the results in order: a path, None, a Stat, None.
+        :raises ZooKeeperError: the error of the operation that failed; ``index`` is its position.
+        """
+        return await self._direct(self._trio.multi, operations)
+
+    def transaction(self) -> Transaction:
+        """Collect operations for :meth:`multi` by method calls."""
+        return self._wrap(self._trio.transaction())
+
+    async def reconfig(
+        self,
+        joining: str | None = None,
+        leaving: str | None = None,
+        new_members: str | None = None,
+        *,
+        from_config: int = -1,
+    ) -> tuple[Data, Stat]:
+        """Change the members of the ensemble and return its new configuration with its Stat.
+
+        :param joining: servers to add or change, as in ``server.4=host:2888:3888;2181``, comma separated.
+        :param leaving: ids of servers to remove, comma separated.
+        :param new_members: all servers, instead of ``joining`` and ``leaving``.
+        :param from_config: the version that the present configuration must have; -1 for any.
+        :raises ReconfigDisabledError: the servers do not allow it.
+        :raises NewConfigNoQuorumError: too few of the new members are connected and up to date.
+        :raises ReconfigInProgressError: another change is under way.
+        :raises BadVersionError: the present configuration has another version.
+        :raises NoAuthError: this client is not allowed to.
+        """
+        return await self._request(
+            self._trio.reconfig, joining, leaving, new_members, from_config=from_config
+        )
+
+    async def get(self, path: str) -> tuple[Data, Stat]:
+        """Read the data and the Stat. Data that is null on the server is None, and empty data is ``b""``.
+
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await self._direct(self._trio.get, path)
+
+    async def get_and_watch(self, path: str) -> tuple[Data, Stat, Watch]:
+        """Read as :meth:`get` does, and arm a watch that fires when the data changes or the znode is deleted.
+        If this raises, no watch is armed."""
+        return await self._request(self._trio.get_and_watch, path)
+
+    async def exists(self, path: str) -> Stat | None:
+        """Read the Stat; None if there is no such znode."""
+        return await self._direct(self._trio.exists, path)
+
+    async def exists_and_watch(self, path: str) -> tuple[Stat | None, Watch]:
+        """Read as :meth:`exists` does, and arm a watch. If there is no such znode, it fires when the znode is
+        created, else when the data changes or the znode is deleted."""
+        return await self._request(self._trio.exists_and_watch, path)
+
+    async def get_children(self, path: str) -> list[str]:
+        """Read the names of the children, which come in no particular order.
+
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await self._direct(self._trio.get_children, path)
+
+    async def get_children_and_stat(self, path: str) -> tuple[list[str], Stat]:
+        """Read as :meth:`get_children` does, and the Stat of the parent."""
+        return await self._direct(self._trio.get_children_and_stat, path)
+
+    async def get_children_and_watch(self, path: str) -> tuple[list[str], Watch]:
+        """Read as :meth:`get_children` does, and arm a watch that fires when a child is created or deleted,
+        or the parent is deleted. If this raises, no watch is armed."""
+        return await self._request(self._trio.get_children_and_watch, path)
+
+    async def get_children_stat_and_watch(self, path: str) -> tuple[list[str], Stat, Watch]:
+        """Read and watch as :meth:`get_children_and_watch` does, and read the Stat of the parent."""
+        return await self._request(self._trio.get_children_stat_and_watch, path)
+
+    async def get_acl(self, path: str) -> tuple[list[ACL], Stat]:
+        """Read the ACL and the Stat.
+
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL allows neither reading nor administration.
+        """
+        return await self._direct(self._trio.get_acl, path)
+
+    async def get_ephemerals(self, prefix: str = "/") -> list[str]:
+        """Read the paths of this session's ephemeral znodes that begin with a string. Server 3.6 or later."""
+        return await self._direct(self._trio.get_ephemerals, prefix)
+
+    async def get_all_children_number(self, path: str) -> int:
+        """Read the number of znodes below a path, at all depths. Server 3.6 or later.
+
+        :raises NoNodeError: there is no such znode.
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await self._direct(self._trio.get_all_children_number, path)
+
+    async def multi_read(self, operations: Iterable[GetData | GetChildren]) -> list[Any]:
+        """Carry out several :class:`GetData` and :class:`GetChildren` in one round trip. Server 3.6 or later.
+
+        :returns: for each, in order, what it returns alone, or the error that it raises alone.
+        """
+        return await self._direct(self._trio.multi_read, operations)
+
+    async def sync(self, path: str = "/") -> None:
+        """Wait until the connected server has everything that the ensemble had committed when this was asked.
+        A read submitted after it, even without waiting, sees at least that state."""
+        return await self._direct(self._trio.sync, path)
+
+    async def who_am_i(self) -> list[ClientInfo]:
+        """Read the identities of this connection, as the server knows them. Server 3.7 or later."""
+        return await self._direct(self._trio.who_am_i)
+
+    async def get_config(self) -> tuple[Data, Stat]:
+        """Read the configuration of the ensemble and its Stat, whose version is what :meth:`reconfig` takes.
+
+        :raises NoAuthError: the ACL does not allow it.
+        """
+        return await self._direct(self._trio.get_config)
+
+    async def get_config_and_watch(self) -> tuple[Data, Stat, Watch]:
+        """Read as :meth:`get_config` does, and arm a watch that fires when the configuration changes."""
+        return await self._request(self._trio.get_config_and_watch)
+
+    def watch(
+        self, path: str, *, recursive: bool = False, buffer: int = 1024
+    ) -> AbstractAsyncContextManager[WatchStream]:
+        """Watch a path for as long as the block lasts. Server 3.6 or later.
+
+            async with zk.watch("/app", recursive=True) as events:
+                async for event in events:
+                    match event:
+                        case Missed(): ...                               # read again what you follow
+                        case WatchEvent(type=EventType.CREATED, path=path): ...
+
+        The watch is armed when the block begins: read inside it.
+
+        :param recursive: also report all znodes below. CHILD events come only without it.
+        :param buffer: how many unread events are kept. If more come, one Missed takes the place of all.
+        """
+        return self._block(self._trio.watch(path, recursive=recursive, buffer=buffer))
+
+    @property
+    def closing(self) -> bool:
+        """True if nothing can be submitted any more."""
+        return self._trio.closing
+
+    def submit(self, operation: Operation[T]) -> Pending[T]:
+        """Send an operation without waiting for its result: the way to pipeline from a single task.
+
+        Cancelling a wait on the :class:`Pending` leaves the operation alone.
+        """
+        return self._look(self._trio.submit, operation)
+
+
+def connect(
+    hosts: str,
+    *,
+    session_timeout: float = 10.0,
+    connect_timeout: float = 15.0,
+    close_grace: float = 1.0,
+    auth: Iterable[tuple[str, bytes | str]] = (),
+    sasl: tuple[str, str] | None = None,
+    on_expired: Literal["cancel", "new_session"] = "cancel",
+    resume: tuple[int, bytes] | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    connector: Connector | None = None,
+    request_limit: int = 1048575,
+    reply_limit: int = 67108864,
+    follow_config: bool = False,
+    read_only: bool = False,
+    observer: Observer | None = None,
+    rng: random.Random | None = None,
+) -> AbstractAsyncContextManager[ZooKeeper]:
+    """Open a client with a session, for as long as a block lasts.
+
+        async with connect("10.0.0.1:2181,10.0.0.2:2181/app", session_timeout=10) as zk:
+            ...
+
+    The block begins when there is a session, and nothing of the client runs after the block. Leaving it
+    closes the session, and the server deletes its ephemeral znodes. Exceptions of the block come out as they
+    are, not in a group.
+
+    When the server says that the session has expired, the block is cancelled and ``connect`` raises
+    :class:`SessionExpiredError`: its ephemeral znodes are gone. With ``on_expired="new_session"`` the
+    block goes on: all pending calls raise SessionExpiredError, ``session.generation`` goes up by 1, and
+    later calls use a new session.
+
+    :param hosts: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
+        each round of attempts, and each address of a name counts as a server of its own.
+    :param session_timeout: seconds without contact after which the server may end the session. The server
+        has the last word: see ``session.negotiated_timeout``.
+    :param connect_timeout: seconds to wait for the first session.
+    :param close_grace: seconds that leaving the block may take to finish the janitor's jobs and to close the
+        session.
+    :param auth: pairs of scheme and credential, as for :meth:`.ZooKeeper.add_auth`.
+    :param sasl: name and password of a user: log in by SASL DIGEST-MD5, on each connection before anything
+        else is sent.
+    :param resume: id and password of a session to take over. Give the ``session_timeout`` with which it was
+        created: a new leader of the servers uses that one (docs/lease.md).
+    :param ssl_context: speak TLS. The host name is checked as the context demands.
+    :param connector: opens the stream to a host name and a port, both as they are in ``hosts``: for tests
+        and tunnels. The client looks up no names then.
+    :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
+    :param reply_limit: the largest reply in bytes.
+    :param follow_config: replace the list of servers by those of the ensemble's configuration, now and
+        whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
+    :param read_only: be served by read-only servers, too, while there is no other: reads are answered, writes
+        raise :class:`NotReadOnlyError`, and the client looks for a full server. The block may begin so.
+    :param observer: is told of state changes, failed attempts and requests: for metrics.
+    :param rng: decides the order of the servers and the pauses between attempts.
+    :raises ConnectionLossError: there is no session within ``connect_timeout``.
+    :raises AuthFailedError: the first server refuses an identity; or after a lost connection some server
+        refuses one, and no other server accepts it.
+    :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
+    :raises ValueError: a parameter is not what it must be.
+    :raises RuntimeError: this is no task of trio.
+    """
+    return TASKS.block(
+        None,
+        trio_connect(
+            hosts,
+            session_timeout=session_timeout,
+            connect_timeout=connect_timeout,
+            close_grace=close_grace,
+            auth=auth,
+            sasl=sasl,
+            on_expired=on_expired,
+            resume=resume,
+            ssl_context=ssl_context,
+            connector=connector,
+            request_limit=request_limit,
+            reply_limit=reply_limit,
+            follow_config=follow_config,
+            read_only=read_only,
+            observer=observer,
+            rng=rng,
+        ),
+    )
+
+
+async def retry(
+    zk: ZooKeeper, call: Callable[[ZooKeeper], Awaitable[T]], *, policy: Policy | None = None
+) -> T:
+    """Make a call of one or several steps, and make it again from its beginning as the policy says::
+
+        async def increase(zk):
+            data, stat = await zk.get("/counter")
+            await zk.set("/counter", str(int(data) + 1).encode(), version=stat.version)
+
+        await retry(zk, increase, policy=Backoff(tries=5, max_elapsed=30, retry_on=(BadVersionError,)))
+
+    :param call: gets the client to use: that one keeps account of the writes of the attempt.
+    :param policy: :class:`Backoff` with its defaults if None: in the example, a lost reply to ``set`` is
+        raised, because the counter may have been increased.
+    :raises Exception: what the last attempt has raised, with a note of the attempts and the outcome.
+    """
+    return await TASKS.ask_back(trio_retry, zk, call, policy=policy)

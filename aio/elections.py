@@ -1,0 +1,178 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import NoReturn, Unpack
+
+from ..recipes import Contender
+from ..recipes.election import ElectionLayout
+from ..recipes.election import LeaderElection as TrioLeaderElection
+from ..recipes.election import Term as TrioTerm
+from ..recipes.leader_latch import LeaderLatch as TrioLeaderLatch
+from .base import Latest, Running
+from .client import ZooKeeper
+from .face import TaskFace
+from .grants import Grant
+from .locks import ElectionOptions
+
+
+class Term(Grant, of=TrioTerm):
+    """Leadership, for as long as it lasts.
+
+    :ivar number: how many terms this election object has won, this one included. It counts for this object
+        alone: the first term of each process is its number 1. ``token`` grows from leader to leader.
+    """
+
+    _trio: TrioTerm
+
+    @property
+    def number(self) -> int:
+        return self._trio.number
+
+
+class LeaderElection(TaskFace, of=TrioLeaderElection):
+    """One leader at a time among any number of candidates, first come, first served.
+
+        election = LeaderElection(zk, "/leader", id="10.0.0.1:80")
+        async with election.lead() as term:
+            await zk.multi([term.fence(), SetData("/state", b"...")])
+
+    When the leader is deposed, the block is cancelled before the server can elect another leader, and raises
+    :class:`LockLost`. ``term.token`` grows from leader to leader.
+
+    :param id: tells others who leads: in UTF-8, the data of the candidate's znode.
+    :param layout: which candidates of Curator and kazoo ours stand among: see :data:`ElectionLayout`.
+    :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
+        ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: an option has a value that is not one of its values.
+    :raises TypeError: an option has a value of another type, or there is no such option.
+    """
+
+    _trio: TrioLeaderElection
+
+    @property
+    def zk(self) -> ZooKeeper:
+        return self._wrap(self._trio.zk)
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        *,
+        id: str = "",
+        layout: ElectionLayout = "curator-latch",
+        **options: Unpack[ElectionOptions],
+    ) -> None:
+        self._make(zk, path, id=id, layout=layout, **options)
+
+    def lead(self) -> AbstractAsyncContextManager[Term]:
+        """Wait to be elected; the block leads, and leaving it resigns. Any number of tasks may be candidates
+        at a time. It raises the errors of :meth:`.Lock.acquire`.
+
+        :raises LockLost: the leader was deposed.
+        :raises LockRevoked: with ``on_revoke="cancel"``.
+        """
+        return self._block(self._trio.lead())
+
+    async def run(self, lead: Callable[[Term], Awaitable[object]]) -> NoReturn:
+        """Be a candidate again and again, for ever, and call ``lead(term)`` after each election. Returning
+        from it resigns; being deposed cancels it. Then we are a candidate again, at the end of the queue.
+        It raises the errors of :meth:`lead` and ``lead(term)``, but none when we were deposed."""
+        await self._call_back(self._trio.run, lead)
+        raise AssertionError("it ends by an error only")
+
+    async def contenders(self) -> list[Contender]:
+        """List the candidates in order. The first one leads, or soon will."""
+        return await self._call(self._trio.contenders)
+
+    async def leader(self) -> Contender | None:
+        """Return the first candidate. Costs the same whatever the number of candidates."""
+        return await self._call(self._trio.leader)
+
+    def observe(self) -> Latest[Contender | None]:
+        """Follow who leads, without being a candidate.
+
+            async for leader in election.observe():
+                print(leader and leader.data)
+
+        Gives the present leader at once, then each later leader, and a leader whose data have changed; None
+        while there is no candidate. A slow reader skips to the latest leader. Goes on after the connection or
+        the session was lost.
+        """
+        return self._wrap(self._trio.observe())
+
+
+class LeaderLatch(Running, of=TrioLeaderLatch):
+    """A candidate for as long as the block lasts; the block does its own work meanwhile.
+
+        async with LeaderLatch(zk, "/leader", id="10.0.0.1:80") as latch:
+            while True:
+                async with latch.term() as term:   # waits to be elected
+                    ...                            # cancelled when deposed
+
+    Once elected, it leads until it is deposed, and is then a candidate again, at the end of the queue.
+    Leaving the block resigns: a :meth:`term` block that still runs is cancelled before another can be
+    elected. An error that makes it impossible to be a candidate, such as :class:`NoAuthError`, cancels the
+    block, and the block raises that error.
+
+    :param id, layout, options: see :class:`.LeaderElection`. ``"curator-latch"`` stands among the candidates
+        of Curator's LeaderLatch.
+
+    :ivar election: tells who else is a candidate and who leads.
+    """
+
+    _trio: TrioLeaderLatch
+
+    @property
+    def zk(self) -> ZooKeeper:
+        return self._wrap(self._trio.zk)
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    @property
+    def election(self) -> LeaderElection:
+        return self._wrap(self._trio.election)
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        *,
+        id: str = "",
+        layout: ElectionLayout = "curator-latch",
+        **options: Unpack[ElectionOptions],
+    ) -> None:
+        self._make(zk, path, id=id, layout=layout, **options)
+
+    @property
+    def is_leader(self) -> bool:
+        """True if this candidate leads at this moment, by the clock. Code that relies on leading belongs into
+        :meth:`term`."""
+        return self._look(lambda: self._trio.is_leader)
+
+    async def wait_leader(self) -> Term:
+        """Wait until it leads. The event ``lost`` of the term is set when it leads no longer.
+
+        :raises RuntimeError: the latch's block was left, or not entered yet.
+        """
+        return await self._call(self._trio.wait_leader)
+
+    def term(self) -> AbstractAsyncContextManager[Term]:
+        """Wait until it leads; the block relies on leading. Leaving this block does not resign. Any number of
+        tasks may be in such a block at a time.
+
+        :raises LockLost: the leader was deposed, or (``LossReason.RELEASED``) the latch's block was left.
+        :raises RuntimeError: the latch's block was left, or not entered yet.
+        """
+        return self._block(self._trio.term())

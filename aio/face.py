@@ -1,0 +1,67 @@
+"""What the methods of the classes for asyncio call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, ParamSpec
+
+from ..bridge.agent import calls_back
+from ..bridge.objects import Face
+from ..recipes.base.tracebacks import drop_frames
+from .tasks import SHOWN_SHORT, TASKS, Block
+
+P = ParamSpec("P")
+
+
+class TaskFace(Face):
+    """The base of the classes for asyncio."""
+
+    _faces = TASKS
+
+    def _call(
+        self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[Any]:
+        """Have a function awaited in the loop of trio, and return its result."""
+        return TASKS.call(self._loop, function, args, kwargs)
+
+    def _request(
+        self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[Any]:
+        """Do what :meth:`_call` does, for a function that waits for requests alone: it needs no task."""
+        return TASKS.call(self._loop, function, args, kwargs, True)
+
+    def _direct(
+        self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[Any]:
+        """Do what :meth:`_request` does, in this thread while it has the connection on loan."""
+        return TASKS.call(self._loop, function, args, kwargs, True, True)
+
+    def _call_back(
+        self, function: Callable[..., Coroutine[Any, Any, object]], callback: Callable[..., object]
+    ) -> Awaitable[Any]:
+        """Do what :meth:`_call` does, for a function that has this task await a function of the user."""
+        return TASKS.call_back(self._loop, function, (calls_back(callback),), {})
+
+    def _block(self, block: AbstractAsyncContextManager[Any] | AbstractContextManager[Any]) -> Any:
+        """Return the context manager for a block of trio's."""
+        return Block(self._loop, block)
+
+    async def _enter(self) -> Any:
+        """Enter a block of this object."""
+        try:
+            entered = Block(self._loop, self._trio)
+            value = await entered.__aenter__()
+        except SHOWN_SHORT as error:
+            drop_frames(error)
+            raise
+        self._opened(entered)
+        return value
+
+    async def _leave(self, kind: Any, error: Any, tb: Any) -> Any:
+        """Leave the block of this object that was entered last."""
+        try:
+            return await self._left().__aexit__(kind, error, tb)
+        except SHOWN_SHORT as failure:
+            drop_frames(failure)
+            raise

@@ -1,0 +1,123 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from ..client import ACL
+from ..recipes import Parents, TimeLeaseHolder
+from ..recipes.locks.time_lease import MultiTimeLease as TrioMultiTimeLease
+from ..recipes.locks.time_lease import TimeLease as TrioTimeLease
+from ..recipes.locks.time_lease import _now
+from .client import ZooKeeper
+from .face import TaskFace
+
+
+class TimeLease(TaskFace, of=TrioTimeLease):
+    """A right that its holder has until a given time, whether the holder is alive or not.
+
+        lease = TimeLease(zk, "/leases/cleanup", duration=4200, holder=socket.gethostname())
+        if await lease.obtain():
+            clean_up()
+
+    For jobs that one host should do, and always the same host for as long as it is there. The session does
+    not matter: **the clocks of the clients decide** (trap E-54), so the clocks have to agree, and a job that
+    takes longer than the lease is not stopped. If that is not good enough, use a :class:`.Lock`.
+
+    The layout is that of kazoo's NonBlockingLease: a znode ``lease_holder`` with JSON, and kazoo's lock on
+    the path. The Go client cannot lock a path with such a znode.
+
+    :param duration: seconds from the moment when the lease is obtained.
+    :param holder: the name of the holder: unique, and the same again for a holder that renews its lease.
+    :param parents: what a missing parent is created as: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :param now: the clock; returns a time with a time zone.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: ``parents`` is not one of its words.
+    """
+
+    _trio: TrioTimeLease
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    @property
+    def holder(self) -> str:
+        return self._trio.holder
+
+    @property
+    def zk(self) -> ZooKeeper:
+        return self._wrap(self._trio.zk)
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        duration: float,
+        holder: str,
+        *,
+        parents: Parents = "container",
+        acl: Sequence[ACL] | None = None,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        self._make(zk, path, duration, holder, parents=parents, acl=acl, now=now)
+
+    async def obtain(self) -> bool:
+        """Obtain or renew the lease. Returns False if another holder has it, or if a later version of the
+        layout has written it. Waits only while others read or write it.
+
+        :raises LockLost: the session may have ended meanwhile: it is unknown whether the lease was obtained.
+        :raises ForeignLayout: the znode holds something else than a lease.
+        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+        """
+        return await self._call(self._trio.obtain)
+
+    async def release(self) -> None:
+        """Give the lease back before its end, if we have it. It raises the errors of :meth:`obtain`."""
+        return await self._call(self._trio.release)
+
+    async def last_holder(self) -> TimeLeaseHolder | None:
+        """Return the last holder, even if the lease is over. Returns None if there is none, or if a later
+        version of the layout has written it.
+
+        :raises ForeignLayout: the znode holds something else than a lease.
+        """
+        return await self._call(self._trio.last_holder)
+
+
+class MultiTimeLease(TaskFace, of=TrioMultiTimeLease):
+    """Several time leases, of which a holder wants any one: ``<path>/0`` to ``<path>/<count - 1>``. The
+    layout is that of kazoo's MultiNonBlockingLease.
+
+    :param count: how many leases there are.
+    :param duration, holder, parents, acl, now: see :class:`TimeLease`.
+    """
+
+    _trio: TrioMultiTimeLease
+
+    @property
+    def leases(self) -> tuple[TimeLease, ...]:
+        return self._wrap(self._trio.leases)
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        count: int,
+        duration: float,
+        holder: str,
+        *,
+        parents: Parents = "container",
+        acl: Sequence[ACL] | None = None,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        self._make(zk, path, count, duration, holder, parents=parents, acl=acl, now=now)
+
+    async def obtain(self) -> TimeLease | None:
+        """Obtain or renew the first lease that no other holder has. Returns None if others have all of them.
+        It raises the errors of :meth:`TimeLease.obtain`."""
+        return await self._call(self._trio.obtain)

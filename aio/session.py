@@ -1,0 +1,118 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self
+
+from ..client import SessionState, StateChange
+from ..client.session import Session as TrioSession
+from ..client.session import StateChanges as TrioStateChanges
+from .face import TaskFace
+
+
+class Session(TaskFace, of=TrioSession):
+    """The state of the session, for users. Times are those of ``loop.time()``, in seconds.
+
+    :ivar expired: set when the present session, that of this ``generation``, has ended.
+    """
+
+    _trio: TrioSession
+
+    @property
+    def expired(self) -> asyncio.Event:
+        return self._wrap(self._trio.expired)
+
+    @property
+    def id(self) -> int:
+        """The session id; 0 until there is a session."""
+        return self._trio.id
+
+    @property
+    def password(self) -> bytes:
+        """The password of the session: with the id, what it takes to resume it."""
+        return self._trio.password
+
+    @property
+    def generation(self) -> int:
+        """1 for the first session, one more for each that replaced an expired one."""
+        return self._trio.generation
+
+    @property
+    def state(self) -> SessionState:
+        """The state of the session, as far as the client knows."""
+        return self._wrap(self._trio.state)
+
+    @property
+    def negotiated_timeout(self) -> float:
+        """The session timeout in seconds; before there is a session, the one that was asked for."""
+        return self._trio.negotiated_timeout
+
+    @property
+    def last_zxid(self) -> int:
+        """The highest zxid seen in a reply."""
+        return self._look_if_open(lambda: self._trio.last_zxid)
+
+    def lease_deadline(self) -> float:
+        """Return the time before which the session cannot have ended; minus infinity without a session.
+
+        The answers that move it on are those of the leader of an ensemble: to handshakes, to writes and to
+        ``sync``, not to pings and reads. With :meth:`.ZooKeeper.keep_lease` the client sends what it takes.
+        Leave a margin for clocks that differ: 10 % of the session timeout (docs/lease.md).
+        """
+        return self._look_if_open(self._trio.lease_deadline)
+
+    @property
+    def changed(self) -> asyncio.Event:
+        """Set at the next change of state. Take it before you look at the state, and no change is missed."""
+        return self._wrap(self._trio.changed)
+
+    async def wait_change(self) -> SessionState:
+        """Wait for the next change of state and return the state as it is then. Two quick changes may look
+        like one: :meth:`changes` keeps them apart."""
+        return await self._call(self._trio.wait_change)
+
+    async def wait_connected(self) -> None:
+        """Wait until requests are being served; all of them, not only reads by a read-only server.
+
+        :raises SessionExpiredError: the session has expired, and no new one will follow.
+        :raises ClosingError: the client was closed.
+        :raises AuthFailedError: the first server refused an identity.
+        """
+        return await self._call(self._trio.wait_connected)
+
+    async def wait_served(self) -> None:
+        """Wait until at least reads are being served, if only by a read-only server.
+
+        It raises what :meth:`wait_connected` raises.
+        """
+        return await self._call(self._trio.wait_served)
+
+    def changes(self) -> StateChanges:
+        """Follow all changes of the state from now on::
+
+            async for change in zk.session.changes():
+                print(change.state, change.server, change.reason)
+
+        The loop ends with the last change: to CLOSED, or to EXPIRED if no new session follows.
+        """
+        return self._look(self._trio.changes)
+
+
+class StateChanges(TaskFace, of=TrioStateChanges):
+    """The changes of a session's state, as an async iterator. No two changes are merged into one."""
+
+    _trio: TrioStateChanges
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StateChange:
+        """Wait for the next change.
+
+        :raises BufferError: 10,000 changes were unread, and later ones are lost: read faster, or begin anew
+            with :meth:`Session.changes`.
+        """
+        return await self._call(self._trio.__anext__)

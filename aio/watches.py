@@ -1,0 +1,102 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from ..bridge.exits import leaves
+from ..client import Event
+from ..client.watch import Watch as TrioWatch
+from ..client.watch import WatchStream as TrioWatchStream
+from .face import TaskFace
+
+
+class Watch(TaskFace, of=TrioWatch):
+    """A one-shot watch, armed by a read. It fires once, at the first change after the state that was read.
+
+    It survives reconnects: a change that happened meanwhile is reported after them. A wait may be cancelled
+    and begun again. Leaving the block, or :meth:`cancel`, removes the watch:
+
+        data, stat, watch = await zk.get_and_watch("/config")
+        with watch:
+            await watch.wait()
+
+    :ivar path: the znode that is watched.
+    :ivar prefix: the chroot, ``""`` for none.
+    :ivar server_path: the path of the znode at the server.
+    :ivar event: what it fired with; None until then.
+    :ivar cancelled: whether it was cancelled before it fired.
+    :raises BadArgumentsError: the path is malformed.
+    """
+
+    _trio: TrioWatch
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    @property
+    def event(self) -> Event | None:
+        return self._wrap(self._trio.event)
+
+    @property
+    def cancelled(self) -> bool:
+        return self._trio.cancelled
+
+    async def wait(self) -> Event:
+        """Wait until it fires, with a :class:`WatchEvent`, or with :class:`Missed` if the session expired.
+
+        :raises ClosingError: the watch was cancelled, or the client was closed.
+        """
+        return await self._call(self._trio.wait)
+
+    def cancel(self) -> None:
+        """Remove the watch: from the server, too, if it was the last on this path."""
+        self._look(self._trio.cancel)
+
+    def __enter__(self) -> Self:
+        return self._begin()
+
+    @leaves
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.cancel()
+
+
+class WatchStream(TaskFace, of=TrioWatchStream):
+    """The events of a persistent watch, as an async iterator.
+
+    A :class:`Missed` among them means that changes may be unreported: read again what you follow. It comes
+
+    * after a reconnect and at the start of a new session;
+    * in place of all unread events, when more than ``buffer`` events are unread, or when the paths of the
+      unread events have more than 4 Mi characters together.
+
+    The watch is armed before a Missed is delivered, so a read made then leaves no gap.
+
+    :param buffer: how many unread events are kept.
+    :ivar path: the path that is watched.
+    :ivar prefix: the chroot, ``""`` for none.
+    :ivar server_path: the path at the server.
+    :raises BadArgumentsError: the path is malformed.
+    """
+
+    _trio: TrioWatchStream
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        """Wait for the next event.
+
+        :raises ClosingError: the client was closed, and no event is left.
+        """
+        return await self._call(self._trio.__anext__)

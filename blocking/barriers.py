@@ -1,0 +1,135 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from ..bridge.exits import leaves
+from ..client import ACL
+from ..recipes import Parents
+from ..recipes.barrier import Barrier as TrioBarrier
+from ..recipes.double_barrier import DoubleBarrier as TrioDoubleBarrier
+from .client import ZooKeeper
+from .face import ThreadFace
+
+
+class Barrier(ThreadFace, of=TrioBarrier):
+    """A barrier at a path: it stands while the znode exists.
+
+        barrier = Barrier(zk, "/barriers/migration")
+        barrier.create()                          # one client stops the others
+        with timeout(60): barrier.wait()  # the others wait
+        barrier.remove()
+
+    The znode is persistent, so the barrier outlives the client that created it. Curator's DistributedBarrier
+    and kazoo's Barrier have the same znode.
+
+    :param parents: what a missing parent is created as: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: ``parents`` is not one of its words.
+    """
+
+    _trio: TrioBarrier
+
+    @property
+    def zk(self) -> ZooKeeper:
+        return self._wrap(self._trio.zk)
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    def __init__(
+        self, zk: ZooKeeper, path: str, *, parents: Parents = "container", acl: Sequence[ACL] | None = None
+    ) -> None:
+        self._make(zk, path, parents=parents, acl=acl)
+
+    def create(self) -> None:
+        """Create the barrier. If it exists already, nothing happens.
+
+        :raises SessionExpiredError: the session has ended meanwhile.
+        :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+        """
+        return self._call(self._trio.create)
+
+    def remove(self) -> bool:
+        """Remove the barrier. Returns whether it existed; after a lost reply, whether it may have existed.
+
+        :raises SessionExpiredError: the session has ended meanwhile.
+        :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+        """
+        return self._call(self._trio.remove)
+
+    def wait(self) -> None:
+        """Wait until the barrier does not exist. Goes on after the connection or the session was lost."""
+        return self._call(self._trio.wait)
+
+
+class DoubleBarrier(ThreadFace, of=TrioDoubleBarrier):
+    """Members begin their work together and end it together.
+
+        barrier = DoubleBarrier(zk, "/barriers/step-1", 3)
+        with barrier:    # waits until there are three
+            ...                # the work
+                               # waits until all others have ended theirs
+
+    A member that comes when three are in already joins them. The block's value is the path of the member's
+    znode. Any number of threads may use one object, for one round after the other; each block is a member.
+
+    If the body raises or is cancelled, the member leaves without waiting. If the session ends between the
+    beginning of the block and its end, the body is cancelled, and the block raises :class:`BarrierBroken`. A
+    member whose znode is deleted while it waits to be let in creates it again. A member whose znode is
+    deleted later counts as gone.
+
+    The layout is that of Curator's DistributedDoubleBarrier. Members of Curator and kazoo may take part:
+    every child but ``ready`` counts. Members of kazoo delete ``ready`` when they *begin* to leave. So a
+    member of ours that had no connection from before ``ready`` was created until after that cannot see that
+    it was let in, and goes on waiting. Ending a round needs the right to write the data of ``path``, which
+    stay the same.
+
+    :param parties: how many members are needed to begin.
+    :param data: the data of the member's znode.
+    :param parents: what a missing parent is created as: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :raises BadArgumentsError: the path is not a valid path.
+    :raises ValueError: ``parties`` is lower than 1, or ``parents`` is not one of its words.
+    """
+
+    _trio: TrioDoubleBarrier
+
+    @property
+    def zk(self) -> ZooKeeper:
+        return self._wrap(self._trio.zk)
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    @property
+    def parties(self) -> int:
+        return self._trio.parties
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        parties: int,
+        *,
+        data: bytes = b"",
+        parents: Parents = "container",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        self._make(zk, path, parties, data=data, parents=parents, acl=acl)
+
+    def __enter__(self) -> str:
+        return self._enter()
+
+    @leaves
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool | None:
+        return self._leave(kind, error, tb)

@@ -1,0 +1,90 @@
+"""What the methods of the classes for threads call, and nobody else: each takes its own frame out of the
+errors that say what has happened (:mod:`pyzk.recipes.base.tracebacks`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, ParamSpec
+
+from ..bridge.agent import Call, calls_back
+from ..bridge.objects import Face
+from ..recipes.base.tracebacks import drop_frames
+from .threads import SHOWN_SHORT, THREADS, Block
+
+P = ParamSpec("P")
+
+
+class ThreadFace(Face):
+    """The base of the classes for threads."""
+
+    _faces = THREADS
+
+    def _call(
+        self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
+    ) -> Any:
+        """Have a function awaited in the loop, and return its result."""
+        try:
+            call = Call(threading.current_thread(), function, args, kwargs)
+            return THREADS.converse(self._loop, call, THREADS.wrap)
+        except SHOWN_SHORT as error:
+            drop_frames(error)
+            raise
+
+    def _request(
+        self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
+    ) -> Any:
+        """Do what :meth:`_call` does, for a function that waits for requests alone: it needs no task."""
+        try:
+            call = Call(threading.current_thread(), function, args, kwargs, waits_for_requests=True)
+            return THREADS.converse(self._loop, call, THREADS.wrap)
+        except SHOWN_SHORT as error:
+            drop_frames(error)
+            raise
+
+    def _direct(
+        self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
+    ) -> Any:
+        """Do what :meth:`_request` does, in this thread while it has the connection on loan."""
+        try:
+            call = Call(threading.current_thread(), function, args, kwargs, waits_for_requests=True)
+            return THREADS.converse(self._loop, call, THREADS.wrap, True)
+        except SHOWN_SHORT as error:
+            drop_frames(error)
+            raise
+
+    def _call_back(
+        self, function: Callable[..., Coroutine[Any, Any, object]], callback: Callable[..., object]
+    ) -> Any:
+        """Do what :meth:`_call` does, for a function that has this thread call a function of the user."""
+        return THREADS.call_back(self._loop, function, (calls_back(callback),), {})
+
+    def _next(self, function: Callable[[], Coroutine[Any, Any, object]]) -> Any:
+        """Do what :meth:`_call` does, for an iterator."""
+        try:
+            call = Call(threading.current_thread(), function, (), {})
+            return THREADS.converse(self._loop, call, THREADS.wrap)
+        except StopAsyncIteration:
+            raise StopIteration from None
+        except SHOWN_SHORT as error:
+            drop_frames(error)
+            raise
+
+    def _block(self, block: AbstractAsyncContextManager[Any] | AbstractContextManager[Any]) -> Any:
+        """Return the context manager for a block of trio's."""
+        return Block(self._loop, block)
+
+    def _enter(self) -> Any:
+        """Enter a block of this object."""
+        try:
+            entered = Block(self._loop, self._trio)
+            entered.face = self
+            return entered.__enter__()
+        except SHOWN_SHORT as error:
+            drop_frames(error)
+            raise
+
+    def _leave(self, kind: Any, error: Any, tb: Any) -> Any:
+        """Leave the block of this object that was entered last."""
+        return self._innermost().leave(kind, error, tb)

@@ -1,0 +1,254 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Generic, TypeVar, overload
+
+from ..bridge.exits import leaves
+from ..client import ACL, Check
+from ..recipes import LossReason
+from ..recipes.locks.acquiring import Acquirable as TrioAcquirable
+from ..recipes.locks.acquiring import Grants as TrioGrants
+from ..recipes.locks.grant import Grant as TrioGrant
+from ..recipes.locks.rwlock import WriteGrant as TrioWriteGrant
+from .client import ZooKeeper
+from .face import ThreadFace
+
+G = TypeVar("G")
+
+
+class Acquirable(ThreadFace, Generic[G], of=TrioAcquirable):
+    """The base of everything that ``with`` acquires: each block anew, for any number of threads."""
+
+    _trio: TrioAcquirable[Any]
+
+    def acquire(self, *, wait: bool = True) -> G:
+        """Acquire without a block: run what relies on the grant in ``with grant.scope()``, and call
+        ``grant.release()`` at the end."""
+        return self._call(self._trio.acquire, wait=wait)
+
+    def __enter__(self) -> G:
+        return self._enter()
+
+    @leaves
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool | None:
+        return self._leave(kind, error, tb)
+
+    def nowait(self) -> AbstractContextManager[G]:
+        """Acquire without waiting: ``with lock.nowait() as grant``.
+
+        :raises WouldBlock: another holds it, or waits for it.
+        """
+        return self._block(self._trio.nowait())
+
+
+class Grant(ThreadFace, of=TrioGrant):
+    """A lock that is held; leadership and leases are such locks too.
+
+    :ivar token: the fencing token: the czxid of the znode that holds the lock. The tokens of successive
+        holders grow, whatever happens to the path. Hand the token to the resource that the lock guards, and
+        let the resource refuse lower tokens. (The number in the znode's name is no such token: the server
+        counts from 0 again when the parent was deleted.)
+    :ivar path: the znode that holds the lock; ``paths`` are both znodes of ``layout="both"``.
+    :ivar sequence: the number in the name of the znode; the lowest number stands first.
+    :ivar retries: how many times the contender had to begin anew.
+    :ivar waited: seconds from the first attempt to the grant.
+    :ivar shared: whether this is the grant of a reader.
+    :ivar revoked: set when a client has asked for the lock back (:func:`.lock.revoke`).
+    """
+
+    _trio: TrioGrant
+
+    @property
+    def token(self) -> int:
+        return self._trio.token
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return self._wrap(self._trio.paths)
+
+    @property
+    def sequence(self) -> int:
+        return self._trio.sequence
+
+    @property
+    def retries(self) -> int:
+        return self._trio.retries
+
+    @property
+    def waited(self) -> float:
+        return self._trio.waited
+
+    @property
+    def shared(self) -> bool:
+        return self._trio.shared
+
+    @property
+    def revoked(self) -> threading.Event:
+        return self._wrap(self._trio.revoked)
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    @property
+    def session_id(self) -> int:
+        return self._trio.session_id
+
+    @property
+    def generation(self) -> int:
+        """The generation of the session that holds the lock."""
+        return self._trio.generation
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set when the lock may belong to another."""
+        return self._wrap(self._trio.lost)
+
+    @property
+    def reason(self) -> LossReason | None:
+        """Why the lock is lost; None if it is not lost."""
+        return self._wrap(self._trio.reason)
+
+    @property
+    def released(self) -> bool:
+        return self._trio.released
+
+    @property
+    def zk(self) -> ZooKeeper:
+        return self._wrap(self._trio.zk)
+
+    def deadline(self) -> float:
+        """Return the time, by ``time.monotonic()``, until which the lock is held for certain: see
+        :meth:`.Hold.deadline`."""
+        return self._trio.deadline()
+
+    def fence(self) -> Check:
+        """Return an operation that fails unless the lock is still held. Put it first into a transaction: then
+        the holder carries out the whole transaction, or nothing happens.
+
+            zk.multi([grant.fence(), SetData("/guarded", b"...")])
+
+        :raises ValueError: two znodes hold this lock (``layout="both"``), and both need a check: use
+            :meth:`fences`.
+        """
+        return self._wrap(self._trio.fence())
+
+    def fences(self) -> list[Check]:
+        """Return one operation for each znode of the lock. Together they fail unless the lock is still held.
+
+        zk.multi([*grant.fences(), SetData("/guarded", b"...")])
+        """
+        return self._wrap(self._trio.fences())
+
+    def check(self) -> None:
+        """Check, by the clock and by what the client knows, that the lock is still held. Asks nobody.
+
+        :raises LockLost: it is lost, or was released.
+        """
+        self._look_until_limit(self._trio.check)
+
+    def on_lost(self, function: Callable[[], object]) -> None:
+        """Call ``function()`` when the lock is lost; at once if it is. A release is no loss. It must not
+        raise."""
+        self._look(self._trio.on_lost, self._notice(function))
+
+    def verify(self) -> None:
+        """Ask the server whether the lock is still held.
+
+        :raises LockLost: it is not; from then on the lock counts as lost.
+        """
+        return self._call(self._trio.verify)
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Open a block that relies on the lock, for :meth:`.Acquirable.acquire`. The block is cancelled when
+        the lock may have been lost.
+
+        :raises LockLost: the lock was lost, or was released before the block began.
+        """
+        return self._block(self._trio.scope())
+
+    def release(self) -> None:
+        """Give up the lock. A lost connection is no error: the client deletes the znodes later. A lock that
+        was entered several times is given up with the last release.
+
+        :raises LockLost: the lock was lost before.
+        :raises NoAuthError: the ACL does not allow to delete the znode.
+        """
+        return self._call(self._trio.release)
+
+
+class Grants(ThreadFace, Sequence[Grant], of=TrioGrants):
+    """Several grants that belong together.
+
+    :ivar acquired: the same grants in the order in which they were acquired. They are given up in the
+        reverse order.
+    """
+
+    _trio: TrioGrants
+
+    @property
+    def acquired(self) -> tuple[Grant, ...]:
+        return self._wrap(self._trio.acquired)
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Open a block that relies on all grants: see :meth:`.Grant.scope`."""
+        return self._block(self._trio.scope())
+
+    def release(self) -> None:
+        """Give up all grants, even if giving up some of them fails: see :meth:`.Grant.release`.
+
+        :raises Exception: the first error, with the other errors as notes.
+        """
+        return self._call(self._trio.release)
+
+    @overload
+    def __getitem__(self, at: int) -> Grant: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Grant]: ...
+    def __getitem__(self, at: int | slice) -> Grant | Sequence[Grant]:
+        return self._wrap(self._trio[at])
+
+    def __len__(self) -> int:
+        return len(self._trio)
+
+
+class WriteGrant(Grant, of=TrioWriteGrant):
+    """The grant of a writer.
+
+    :ivar data: the data of its znodes.
+    :ivar acl: the ACL of its znodes.
+    """
+
+    _trio: TrioWriteGrant
+
+    @property
+    def data(self) -> bytes:
+        return self._trio.data
+
+    @property
+    def acl(self) -> Sequence[ACL]:
+        return self._wrap(self._trio.acl)
+
+    def downgrade(self) -> AbstractContextManager[Grant]:
+        """Go on as a reader: other readers are let in, and no writer comes in between.
+
+            with rw.write() as grant:
+                ...
+                with grant.downgrade():
+                    ...     # reading; after this block nothing is held any more
+
+        The reader keeps the writer's number and token.
+
+        :raises Deadlock: this is not the outermost block of a writer, or the writer is a reader already.
+        :raises LockLost: the lock was lost.
+        """
+        return self._block(self._trio.downgrade())

@@ -1,0 +1,139 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, Unpack
+
+from ..bridge.exits import leaves
+from ..client import CreateOptions, Operation
+from ..client.batch import Transaction as TrioTransaction
+from ..client.pending import Pending as TrioPending
+from ..client.request import Request as TrioRequest
+from .face import ThreadFace
+
+T = TypeVar("T")
+
+
+class Request(ThreadFace, Generic[T], of=TrioRequest):
+    """A request and its outcome, which is set once: a result or an error.
+
+    The caller may forget it at any time; the session keeps track of it until it is settled.
+
+    :ivar body: the encoded record behind the request header.
+    :ivar path: the path that errors name.
+    :ivar parse: makes the result of a whole reply frame. It raises ZooKeeperError for the operation's own
+        error, and anything else if the reply is malformed, which ends the connection.
+    :ivar refusal: makes the error for a code of the server; None for that of the code alone.
+    :ivar retry: whether the request may be sent again after its reply was lost (reads).
+    :ivar sent: whether any connection has sent it: if so, it may have been applied.
+    :ivar settled: whether it has an outcome.
+    :ivar error: why there is no result.
+    :ivar xid: its number on the present connection; 0 while it is not sent on that.
+    :ivar sent_at: when it was sent last, in seconds of the session's clock.
+    :ivar give_up_at: when it fails if there is no connection, in seconds of the session's clock; None until
+        there was a moment without one.
+    """
+
+    _trio: TrioRequest[Any]
+
+    @property
+    def path(self) -> str | None:
+        return self._trio.path
+
+    @property
+    def sent(self) -> bool:
+        return self._trio.sent
+
+    @property
+    def settled(self) -> bool:
+        return self._trio.settled
+
+    @property
+    def error(self) -> Exception | None:
+        return self._wrap(self._trio.error)
+
+    def result(self) -> T:
+        """Return the result.
+
+        :raises Exception: the error, if there is one.
+        :raises RuntimeError: the request is not settled.
+        """
+        return self._wrap(self._trio.result())
+
+
+class Pending(Request[T], of=TrioPending):
+    """An operation that was submitted."""
+
+    _trio: TrioPending[Any]
+
+    def wait(self) -> T:
+        """Wait for the result. Cancelling stops the wait, not the operation: any thread may wait again.
+
+        :raises ZooKeeperError: the operation has failed.
+        """
+        return self._request(self._trio.wait)
+
+
+class Transaction(ThreadFace, of=TrioTransaction):
+    """Operations of which the server carries out all or none.
+
+        with zk.transaction() as t:
+            t.check("/config", version=3)
+            t.create("/jobs/job-", b"...", sequential=True)
+        _, path = t.results
+
+    Leaving the block commits, unless an exception leaves it. Without a block, call :meth:`commit`.
+
+    :ivar operations: the operations so far, in order.
+    :ivar results: after the commit, the results in order.
+    """
+
+    _trio: TrioTransaction
+
+    @property
+    def operations(self) -> list[Operation[Any]]:
+        return self._wrap(self._trio.operations)
+
+    @property
+    def results(self) -> list[Any]:
+        return self._wrap(self._trio.results)
+
+    def create(self, path: str, data: bytes | None = b"", **options: Unpack[CreateOptions]) -> None:
+        """Create a znode. The result is its path.
+
+        :param options: see :class:`Create`.
+        :raises ValueError: the options exclude each other.
+        :raises BadArgumentsError: ``ttl`` is not a number above 0.
+        """
+        self._trio.create(path, data, **options)
+
+    def delete(self, path: str, *, version: int = -1) -> None:
+        """Delete a znode whose data has this version (-1: any). The result is None."""
+        self._trio.delete(path, version=version)
+
+    def set(self, path: str, data: bytes | None, *, version: int = -1) -> None:
+        """Replace data that has this version (-1: any). The result is the Stat."""
+        self._trio.set(path, data, version=version)
+
+    def check(self, path: str, *, version: int = -1) -> None:
+        """Demand that the znode exists and that its data has this version (-1: any). The result is None."""
+        self._trio.check(path, version=version)
+
+    def commit(self) -> list[Any]:
+        """Carry out the operations and return their results in order.
+
+        :raises ZooKeeperError: the error of the operation that failed; ``index`` is its position.
+        """
+        return self._call(self._trio.commit)
+
+    def __enter__(self) -> Self:
+        return self._enter()
+
+    @leaves
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        return self._leave(kind, error, tb)

@@ -1,0 +1,221 @@
+"""Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
+
+from ..client import ACL
+from ..recipes import INT64, RAW, Codec, Parents, Versioned
+from ..recipes.counter import Counter as TrioCounter
+from ..recipes.counter import CounterOptions, Missing
+from ..recipes.shared_value import SharedValue as TrioSharedValue
+from ..recipes.shared_value import Updates as TrioUpdates
+from ..recipes.shared_value import ValueOptions
+from .client import ZooKeeper
+from .face import ThreadFace
+
+N = TypeVar("N", int, float)
+
+T = TypeVar("T")
+
+
+class Counter(ThreadFace, Generic[N], of=TrioCounter):
+    """A number at a path, which any client may add to.
+
+        counter = Counter(zk, "/counters/orders")
+        before, after = counter.add(1)
+
+    :param codec: how the number is written. :data:`.INT32`: as Curator's SharedCount and
+        DistributedAtomicInteger, and kazoo's Counter with ``support_curator=True``. :data:`.INT64`: as
+        Curator's DistributedAtomicLong. :data:`.ASCII_INT`: as kazoo's Counter, of any size.
+        :data:`.ASCII_FLOAT`: as kazoo's Counter with a float for its default.
+    :param default: the number to begin with.
+    :param missing: see :class:`CounterOptions`.
+    :param exactly_once, parents, acl: see :class:`.ValueOptions`.
+    :raises ValueError: an option has a wrong value.
+    :raises TypeError: ``codec`` is no codec, or cannot write ``default``.
+    :raises OverflowError: ``default`` is out of the range of the codec.
+
+    All methods raise:
+
+    * OverflowError: the codec cannot hold the result; nothing was sent.
+    * :class:`.MalformedValue`: the data of the znode is no such number.
+    * :class:`.AmbiguousResult`: a reply was lost, and the change may have been made or not; with
+      ``exactly_once`` only after one hour without a connection.
+    * :class:`SessionExpiredError`: the session has ended; nothing was changed.
+    * :class:`NoNodeError`: the znode is gone; see ``missing``.
+    """
+
+    _trio: TrioCounter[Any]
+
+    @property
+    def zk(self) -> ZooKeeper:
+        return self._wrap(self._trio.zk)
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    @overload
+    def __init__(
+        self: Counter[int], zk: ZooKeeper, path: str, *, default: int = ..., **options: Unpack[CounterOptions]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        *,
+        codec: Codec[N],
+        default: N = ...,
+        **options: Unpack[CounterOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        *,
+        codec: Codec[Any] = INT64,
+        default: Any = 0,
+        missing: Missing = "raise",
+        **options: Unpack[ValueOptions],
+    ) -> None:
+        self._make(zk, path, codec=codec, default=default, missing=missing, **options)
+
+    def get(self) -> N:
+        """Read the number."""
+        return self._call(self._trio.get)
+
+    def set(self, value: N) -> None:
+        """Replace the number, whatever it is, and create the znode if it is gone. After a lost reply the
+        write is repeated, also with ``exactly_once``."""
+        return self._call(self._trio.set, value)
+
+    def add(self, amount: N) -> tuple[N, N]:
+        """Add a number, which may be negative. Returns the value before and after."""
+        return self._call(self._trio.add, amount)
+
+    def compare_and_set(self, expected: N, value: N) -> bool:
+        """Replace the number if it is ``expected``. Returns whether it was replaced."""
+        return self._call(self._trio.compare_and_set, expected, value)
+
+    def reserve(self: Counter[int], count: int) -> range:
+        """Reserve the next ``count`` numbers: no two callers get the same number. If a lost reply leaves open
+        whether they were reserved, the next numbers are: there may be gaps.
+
+        :raises ValueError: ``count`` is less than 1.
+        :raises TypeError: the numbers are floats.
+        """
+        return self._call(self._trio.reserve, count)
+
+
+class SharedValue(ThreadFace, Generic[T], of=TrioSharedValue):
+    """A value at a path, which any client may read, follow and replace.
+
+        value = SharedValue(zk, "/config/limit", codec=INT32)
+        with value.updates() as stream:
+            for item in stream:
+                if item is not None: use(item.value)
+
+    The layout is that of Curator's SharedValue (with the default codec) and SharedCount (with
+    :data:`.INT32`). The znode is persistent.
+
+    :param codec: how the value is written as bytes, see :mod:`pyzk.recipes.codecs`; raw bytes by default.
+    :param exactly_once, parents, acl: see :class:`ValueOptions`.
+    :raises BadArgumentsError: ``path`` is not a valid path.
+    :raises ValueError: ``parents`` has a wrong value.
+    :raises TypeError: ``codec`` is no codec.
+    """
+
+    _trio: TrioSharedValue[Any]
+
+    @property
+    def zk(self) -> ZooKeeper:
+        return self._wrap(self._trio.zk)
+
+    @property
+    def path(self) -> str:
+        return self._trio.path
+
+    @overload
+    def __init__(
+        self: SharedValue[bytes], zk: ZooKeeper, path: str, **options: Unpack[ValueOptions]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self, zk: ZooKeeper, path: str, *, codec: Codec[T], **options: Unpack[ValueOptions]
+    ) -> None: ...
+
+    def __init__(
+        self,
+        zk: ZooKeeper,
+        path: str,
+        *,
+        codec: Codec[Any] = RAW,
+        exactly_once: bool = False,
+        parents: Parents = "container",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        self._make(zk, path, codec=codec, exactly_once=exactly_once, parents=parents, acl=acl)
+
+    def get(self) -> Versioned[T] | None:
+        """Read the value; None if there is no znode.
+
+        :raises MalformedValue: the codec cannot read the data.
+        """
+        return self._call(self._trio.get)
+
+    def updates(self) -> AbstractContextManager[Updates[T]]:
+        """Follow the value: the present value at once, then each later one; None while there is no znode. A
+        slow reader skips to the latest value. The stream survives lost connections and expired sessions."""
+        return self._block(self._trio.updates())
+
+    def set(self, value: T) -> None:
+        """Replace the value, whatever it is. After a lost reply the write is repeated, which may undo a
+        write of another client in between.
+
+        :raises TypeError: the codec cannot write the value.
+        :raises OverflowError: the value is out of the range of the codec.
+        :raises SessionExpiredError: the session has ended; the value may have been replaced.
+        """
+        return self._call(self._trio.set, value)
+
+    def compare_and_set(self, expected: Versioned[T] | None, value: T) -> bool:
+        """Replace the value if it was not written since ``expected`` was read. Returns whether it was
+        replaced.
+
+        :param expected: None if there was no znode.
+        :raises AmbiguousResult: the reply was lost, and the value was written since. With ``exactly_once``
+            only if it took more than one hour to reconnect.
+        :raises TypeError: the codec cannot write the value.
+        :raises OverflowError: the value is out of the range of the codec.
+        :raises SessionExpiredError: the session has ended; nothing was replaced.
+        """
+        return self._call(self._trio.compare_and_set, expected, value)
+
+
+class Updates(ThreadFace, Generic[T], of=TrioUpdates):
+    """The successive values of a :class:`SharedValue`, as an iterator; made by
+    :meth:`SharedValue.updates`."""
+
+    _trio: TrioUpdates[Any]
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Versioned[T] | None:
+        """Wait for the next value; None while there is no znode. After an error the iterator can be used
+        again.
+
+        :raises MalformedValue: the codec cannot read the data.
+        :raises ZooKeeperError: the error of a read, such as :class:`NoAuthError`.
+        :raises ClosingError: the client was closed.
+        """
+        return self._next(self._trio.__anext__)

@@ -1,0 +1,11 @@
+"""What users get, made from this tree: nothing is published from here.
+
+=====================  ==========================================================================
+``build``              wheel and source distribution, equal bytes at each build
+``sbom``               what a release consists of, as CycloneDX
+``locked``             ``lock.txt``: the exact versions and hashes of what pyzk-server needs
+=====================  ==========================================================================
+
+Rule: what is made depends on the tree, on the versions that are installed and on ``SOURCE_DATE_EPOCH``. The
+time of day, the order of directories, owners and the umask do not matter. ``docs/install.md`` is for users.
+"""

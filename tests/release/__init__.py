@@ -1,0 +1,1 @@
+"""What users get is built, and tried."""
