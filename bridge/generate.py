@@ -559,7 +559,7 @@ def _way(where: str) -> str:
     """Return what calls a method that waits."""
     if where in faced.CALLS_BACK:
         return "_call_back"
-    if where in faced.BORROW:
+    if where in faced.DIRECT:
         return "_direct"
     requests = where.partition(".")[0] in faced.WAIT_FOR_REQUESTS and where not in faced.WAIT_FOR_MORE
     return "_request" if requests else "_call"
