@@ -1,5 +1,5 @@
-"""Where the names come from that a class of the client or of the recipes uses, and how a generated file imports
-them; for :mod:`.generate`."""
+"""The names that a class of the client or of the recipes uses: where they come from, and how a generated file
+imports them; for :mod:`.generate`."""
 
 from __future__ import annotations
 
