@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..ensemble.errors import EnsembleError
     from ..ensemble.timing import Timing
     from .advisor.finding import Finding
+    from .case import ServerCase
     from .chaos import Chaos, Injected
     from .clock import ServerClock
     from .controls import Controls
@@ -50,6 +51,7 @@ _HOMES = {
     "LocalServer": ".host",
     "Node": ".tree_io",
     "NotInTime": ".errors",
+    "ServerCase": ".case",
     "ServerClock": ".clock",
     "ServerDied": ".in_thread",
     "ServerStopped": ".in_thread",
@@ -78,6 +80,7 @@ __all__ = [
     "LocalServer",
     "Node",
     "NotInTime",
+    "ServerCase",
     "ServerClock",
     "ServerDied",
     "ServerStopped",

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import pytest
 
 from . import shown
+from .clients import name_session
 
 if TYPE_CHECKING:
     from . import EmbeddedEnsemble, EmbeddedServer
@@ -60,6 +61,7 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
 
     @pytest.fixture(scope=scope)
     def zk_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
+        """A fresh, empty server in a thread: an EmbeddedServer."""
         from . import EmbeddedServer
 
         numbers = {name: option(request.config, name) for name in ("tick_time", "hostile")}
@@ -88,6 +90,7 @@ def zk_ensemble(
 
     @pytest.fixture(scope=scope)
     def zk_ensemble(request: pytest.FixtureRequest) -> Iterator[EmbeddedEnsemble]:
+        """A fresh, empty ensemble of three servers in a thread: an EmbeddedEnsemble."""
         from . import EmbeddedEnsemble
 
         with EmbeddedEnsemble(participants, observers, **settings) as ensemble:
@@ -127,6 +130,7 @@ def zk_proc(
 
     @pytest.fixture(scope=scope)
     def zk_proc(request: pytest.FixtureRequest) -> Iterator[ProcessServer]:
+        """The command pyzk-server as a subprocess, for the whole session."""
         import shlex
         import sys
 
@@ -155,6 +159,7 @@ def zk_noproc(*, hosts: str | None = None, scope: Scope = "session") -> Any:
 
     @pytest.fixture(scope=scope)
     def zk_noproc(request: pytest.FixtureRequest) -> RunningServer:
+        """A server that runs already, named by --zk-hosts."""
         found = hosts or option(request.config, "hosts")
         if not found:
             pytest.skip("no running server is named: give --zk-hosts, or zk_hosts in the ini file")
@@ -196,6 +201,7 @@ def zk_client(server: str | None = None, *, scope: Scope = "function", **options
 
     @pytest.fixture(scope=scope)
     def zk_client(request: pytest.FixtureRequest) -> Iterator[Any]:
+        """A connected kazoo client, at zk_server; or at the server of --zk-hosts."""
         pytest.importorskip("kazoo.client", reason="kazoo is not installed")
         from .sessions import session_id_of
 
@@ -211,6 +217,8 @@ def zk_client(server: str | None = None, *, scope: Scope = "function", **options
             return
         session = 0
         with _connected(found.hosts, timeout, options) as client:
+            if hasattr(found, "running"):
+                name_session(found, request.fixturename, client)
             yield client
             with suppress(LookupError):
                 session = session_id_of(client)
