@@ -30,7 +30,15 @@ ALLOWED: dict[str, set[str]] = {
     "server.ensemble": SHOWN,
     "server.testing": {*SHOWN, "server.ensemble"},
     "server.control": {*SHOWN, "server.ensemble", "server.testing"},
-    "server.app": {*SHOWN, "server.ensemble", "server.testing", "server.control"},
+    "server.app": {
+        *SHOWN,
+        "server.ensemble",
+        "server.testing",
+        "server.control",
+        "client",
+        "aio",
+        "blocking",
+    },
 }
 """Room: what it may import, besides itself; inside functions and for types too."""
 FRONTS = {"server", "server.__main__", "server.testing"}

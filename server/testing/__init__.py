@@ -13,12 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..app import clients
+    from ..app.case import ServerCase
     from ..app.embedded import EmbeddedServer, open_server
     from ..app.embedded_ensemble import EmbeddedEnsemble, open_ensemble
     from ..ensemble.errors import EnsembleError
     from ..ensemble.timing import Timing
     from .advisor.finding import Finding
-    from .case import ServerCase
     from .chaos import Chaos, Injected
     from .clock import ServerClock
     from .controls import Controls
@@ -51,7 +52,7 @@ _HOMES = {
     "LocalServer": ".host",
     "Node": ".tree_io",
     "NotInTime": ".errors",
-    "ServerCase": ".case",
+    "ServerCase": "..app.case",
     "ServerClock": ".clock",
     "ServerDied": ".in_thread",
     "ServerStopped": ".in_thread",
@@ -88,12 +89,15 @@ __all__ = [
     "Snapshot",
     "Timing",
     "UnknownSessionError",
+    "clients",
     "open_ensemble",
     "open_server",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "clients":
+        return import_module("..app.clients", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name], __name__), name)

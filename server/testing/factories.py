@@ -19,12 +19,11 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import pytest
 
 from . import shown
-from .clients import name_session
 
 if TYPE_CHECKING:
     from . import EmbeddedEnsemble, EmbeddedServer
@@ -36,6 +35,10 @@ SERVERS = pytest.StashKey[dict[str, "EmbeddedServer | EmbeddedEnsemble"]]()
 """On a collection node: the servers that its fixtures have started, by fixture name."""
 _LEAKS_TIMEOUT = 1.0  # seconds that clients have to be gone once their fixtures are
 LINES = 200  # of the timeline of a test that has failed
+
+
+_LONGEST: Final = 24
+"""Characters of the name of a session."""
 
 
 class RunningServer(NamedTuple):
@@ -102,6 +105,14 @@ def zk_ensemble(
             del servers[name]
 
     return zk_ensemble
+
+
+def name_session(server: Any, name: str | None, client: Any) -> None:
+    """Give the session of a client the name of its fixture, if that can be a name."""
+    for one in [server] if hasattr(server, "name_session") else list(server):
+        with suppress(LookupError, TypeError, ValueError):
+            one.name_session((name or "client")[:_LONGEST], client)
+            return
 
 
 def _check_leaks(server: EmbeddedServer) -> None:

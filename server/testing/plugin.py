@@ -1,8 +1,7 @@
 """The pytest plugin: fixtures, options, and the report of a failing test about its server.
 
 * The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``, of which
-  :mod:`.factories` makes more; and ``zk_blocking``, ``zk_trio_server``, ``zk_trio_client`` and ``zk_aio``, of
-  which :mod:`.clients` makes more.
+  :mod:`.factories` makes more. Those that are clients of ours are in a plugin that is only named here.
 * An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
 * If a test fails, its report gets the timeline and the tree of each server that its fixtures have started, or
   the test itself.
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from . import clients, factories, shown
+from . import factories, shown
 from .hangs import Hangs
 
 if TYPE_CHECKING:
@@ -42,16 +41,13 @@ _WHEN = ("always", "failed", "never")
 _TIMELINE = "the report of which tests has timeline and tree: always (pytest -rP shows them), failed, never"
 _ADVISE = "show what clients have done wrong, after the run; =error: such tests fail (docs/advisor.md)"
 
+pytest_plugins = ["pyzk.server.app.client_fixtures"]
+
 zk_server = factories.zk_server()
 zk_client = factories.zk_client()
 zk_proc = factories.zk_proc()
 zk_noproc = factories.zk_noproc()
 zk_ensemble = factories.zk_ensemble()
-zk_blocking = clients.zk_blocking()
-zk_trio_server = clients.zk_trio_server()
-zk_trio_client = clients.zk_trio_client()
-zk_aio = clients.aio_client
-_zk_aio_of_anyio = clients.zk_aio(name="zk_aio")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,8 +75,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if factories.option(config, "timeline") not in _WHEN:
         raise pytest.UsageError(f"zk_timeline is one of {', '.join(_WHEN)}")
     config.pluginmanager.register(Hangs(config, _servers_of), "zk_hangs")
-    if config.pluginmanager.hasplugin("asyncio"):
-        config.pluginmanager.register(clients.for_asyncio(), "zk_for_asyncio")
     mode = factories.option(config, "advise")
     if mode:
         from .advising import Advising

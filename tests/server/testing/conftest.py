@@ -9,14 +9,6 @@ from kazoo.client import KazooClient
 from pyzk.server.testing import EmbeddedServer
 
 
-@pytest.fixture(autouse=True)
-def without_asyncio(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest-asyncio wants a setting of each suite, or warns."""
-    if "pytester" in request.fixturenames:
-        request.getfixturevalue("pytester")
-        monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:asyncio")
-
-
 @pytest.fixture
 def server() -> Iterator[EmbeddedServer]:
     with EmbeddedServer() as server:

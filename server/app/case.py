@@ -5,12 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import unittest
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from . import shown
-
-if TYPE_CHECKING:
-    from . import EmbeddedServer
+from ..testing import shown
+from .embedded import EmbeddedServer
 
 
 class ServerCase(unittest.TestCase):
@@ -25,8 +23,6 @@ class ServerCase(unittest.TestCase):
     server: EmbeddedServer
 
     def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
-        from . import EmbeddedServer
-
         with EmbeddedServer(**self.settings) as self.server:
             shown.forget(self.server.running)
             name = self._testMethodName

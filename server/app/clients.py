@@ -18,27 +18,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
-if TYPE_CHECKING:
-    from .host import LocalServer
+from ..testing.factories import name_session
 
-_LONGEST: Final = 24
-"""Characters of the name of a session."""
+if TYPE_CHECKING:
+    from ..testing.host import LocalServer
 
 Connect: TypeAlias = Callable[..., AbstractAsyncContextManager[Any]]
-
-
-def name_session(server: Any, name: str | None, client: Any) -> None:
-    """Give the session of a client the name of its fixture, if that can be a name."""
-    for one in [server] if hasattr(server, "name_session") else list(server):
-        with suppress(LookupError, TypeError, ValueError):
-            one.name_session((name or "client")[:_LONGEST], client)
-            return
 
 
 def zk_blocking(server: str = "zk_server", **options: Any) -> Any:
@@ -70,7 +61,7 @@ def zk_trio_server(**settings: Any) -> Any:
     @pytest.fixture
     async def zk_trio_server() -> AsyncIterator[LocalServer]:
         """A server in the test's own trio run; under autojump_clock its time is virtual."""
-        from .. import open_server
+        from .embedded import open_server
 
         async with open_server(**settings) as found:
             yield found
