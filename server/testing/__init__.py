@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..app.embedded_ensemble import EmbeddedEnsemble, open_ensemble
     from ..ensemble.errors import EnsembleError
     from ..ensemble.timing import Timing
+    from ..sweep import NotControlled, SweepFailed, sweep
     from .advisor.finding import Finding
     from .chaos import Chaos, Injected
     from .clock import ServerClock
@@ -49,16 +50,19 @@ _HOMES = {
     "LocalEnsemble": ".ensemble",
     "LocalServer": ".host",
     "Node": ".tree_io",
+    "NotControlled": "..sweep",
     "NotInTime": ".errors",
     "ServerClock": ".clock",
     "ServerDied": ".in_thread",
     "ServerStopped": ".in_thread",
     "SessionInfo": ".sessions",
     "Snapshot": ".snapshots",
+    "SweepFailed": "..sweep",
     "Timing": "..ensemble.timing",
     "UnknownSessionError": ".sessions",
     "open_ensemble": "..app.embedded_ensemble",
     "open_server": "..app.embedded",
+    "sweep": "..sweep",
 }
 
 __all__ = [
@@ -77,16 +81,19 @@ __all__ = [
     "LocalEnsemble",
     "LocalServer",
     "Node",
+    "NotControlled",
     "NotInTime",
     "ServerClock",
     "ServerDied",
     "ServerStopped",
     "SessionInfo",
     "Snapshot",
+    "SweepFailed",
     "Timing",
     "UnknownSessionError",
     "open_ensemble",
     "open_server",
+    "sweep",
 ]
 
 
