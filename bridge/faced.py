@@ -149,8 +149,8 @@ UNTIL_LIMIT = {"Grant.check"}
 next step, so the limit of the hold is compared with the clock in the caller's thread as well."""
 
 UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics", "ZooKeeper.watch_count"}
-"""Members that are read in the loop as long as it runs: they tell of calls over a connection on loan, too
-(:mod:`.borrowing`), and count what the loop may change meanwhile."""
+"""Members that are read in the loop as long as it runs: they tell of calls that callers make
+themselves, too (:mod:`.direct`), and count what the loop may change meanwhile."""
 
 CALLS_BACK = {"LeaderElection.run", "retry"}
 """Functions that call a function of their caller, and wait for it."""
@@ -161,7 +161,7 @@ WAIT_FOR_REQUESTS = {"Pending", "ZooKeeper"}
 WAIT_FOR_MORE = {"ZooKeeper.update_hosts"}
 """Their methods that wait for more than requests."""
 
-BORROW = {
+DIRECT = {
     f"ZooKeeper.{name}"
     for name in (
         *("create", "create_with_stat", "ensure_path", "multi", "set", "set_acl"),
@@ -169,8 +169,8 @@ BORROW = {
         *("get_config", "get_ephemerals", "multi_read", "sync", "who_am_i"),
     )
 }
-"""Methods that send one request after the other, and use no watches: a caller may do them itself, over a
-connection on loan (:mod:`.borrowing`)."""
+"""Methods that send one request after the other, and use no watches: a caller may do them itself
+(:mod:`.direct`)."""
 
 NOTICES = {"on_lost"}
 """Methods that take a function of the user, call it, and do not wait for it."""

@@ -266,7 +266,8 @@ class Loan:
                 exchange: Exchange | None = self._cell.pop()[0]
             except IndexError:  # the thread is in a step
                 exchange = self._open
-                assert exchange is not None
+                if exchange is None:  # the last step of an exchange has ended since
+                    continue
                 if not exchange.failed:
                     looks += 1
                     if looks < _LEAST_LOOKS or time.monotonic() < lease or not exchange.take_claim():

@@ -14,10 +14,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from sphinx.directives.code import LiteralIncludeReader
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.config import Config
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
@@ -49,17 +52,17 @@ _INCLUDED = re.compile(r"^```\{literalinclude\} (?P<path>\S+)\n(?P<options>(?::.
 _LINK_OUT = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<path>\.\./[^)\s]*)\)")
 
 
-def fill_in(text: str, folder: Path) -> str:
+def fill_in(text: str, folder: Path, config: Config) -> str:
     """The page with the text of the files that it includes."""
 
     def block(found: re.Match[str]) -> str:
-        options = dict(re.findall(r"^:([\w-]+): *(.*)$", found["options"], re.MULTILINE))
-        code = (folder / found["path"]).read_text(encoding="utf-8")
-        if "start-after" in options:
-            code = code.split(options["start-after"], 1)[1].partition("\n")[2]
-        if "end-before" in options:
-            code = code.split(options["end-before"], 1)[0].rpartition("\n")[0]
-        return f"```{options.get('language', '')}\n{code.strip()}\n```"
+        options: dict[str, Any] = dict(re.findall(r"^:([\w-]+): *(.*)$", found["options"], re.MULTILINE))
+        if "dedent" in options:
+            options["dedent"] = int(options["dedent"])
+        if "start-at" in options:
+            options["start-at"] = options["start-at"].strip('"')
+        code, _ = LiteralIncludeReader(str(folder / found["path"]), options, config).read()
+        return f"```{options.get('language', '')}\n{code.rstrip()}\n```"
 
     return _INCLUDED.sub(block, text)
 
@@ -91,7 +94,7 @@ def write_markdown(app: Sphinx, failure: Exception | None) -> None:
     lines = [f"# {project} {release}", "", f"> {description}", ""]
     for name in sorted(app.env.found_docs):
         source = Path(app.env.doc2path(name))
-        text = fill_in(source.read_text(encoding="utf-8"), source.parent)
+        text = fill_in(source.read_text(encoding="utf-8"), source.parent, app.config)
         target = Path(app.outdir, f"{name}.md")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")

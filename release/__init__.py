@@ -2,6 +2,8 @@
 
 =====================  ==========================================================================
 ``build``              wheel and source distribution, equal bytes at each build
+``single``             the server and its commands as one ``.pyz`` file
+``tarball``            that file together with a Python, for machines without one
 ``sbom``               what a release consists of, as CycloneDX
 ``locked``             ``lock.txt``: the exact versions and hashes of what pyzk-server needs
 =====================  ==========================================================================

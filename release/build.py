@@ -104,6 +104,12 @@ def compress(content: bytes, to: Path) -> None:
         compressed.write(content)
 
 
+def command(head: str | None) -> argparse.ArgumentParser:
+    """The parser of a module's command, which the first line of the module describes."""
+    usage, _, what = (head or "").partition("\n")[0].partition(": ")
+    return argparse.ArgumentParser(prog=" ".join(usage.strip("`").split()[:3]), description=what)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m release.build", description=(__doc__ or "").split(": ")[1]

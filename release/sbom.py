@@ -5,7 +5,6 @@ Versions and hashes are those of ``lock.txt``; licences are those that the insta
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import tomllib
@@ -15,7 +14,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any, Final
 
-from .build import ROOT, epoch
+from .build import ROOT, command, epoch
 from .locked import locked
 
 _SPDX: Final = {"Apache 2.0": "Apache-2.0"}
@@ -81,9 +80,7 @@ def sbom() -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m release.sbom", description=(__doc__ or "").split(": ")[1]
-    )
+    parser = command(__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help="where it is written")
     parser.parse_args().file.write_text(json.dumps(sbom(), indent=2) + "\n")
 

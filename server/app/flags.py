@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     add("--host", metavar="HOST", help="listen at this address (default: 127.0.0.1)")
     add("--port", metavar="PORT", type=int, help="listen at this port (default: 2181; 0: any free one)")
     add("--config", metavar="FILE", help="read settings from a file in zoo.cfg syntax")
-    add("--emulate", metavar="RELEASE", help="behave as this release: 3.5, 3.6, 3.7, 3.8 (default: 3.9)")
+    add("--emulate", metavar="RELEASE", help="behave as this release: 3.5 to 3.10 (default: 3.9)")
     add("--tick-time", metavar="MS", type=int, help="length of a tick (default: 2000)")
     add("--min-session-timeout", metavar="MS", type=int, help="least session timeout (default: 2 ticks)")
     add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")

@@ -22,10 +22,17 @@ import attrs
 
 Version: TypeAlias = tuple[int, int, int]
 
-LINES: Final = {"3.5": (3, 5, 10), "3.6": (3, 6, 4), "3.7": (3, 7, 2), "3.8": (3, 8, 4), "3.9": (3, 9, 3)}
+LINES: Final = {
+    "3.5": (3, 5, 10),
+    "3.6": (3, 6, 4),
+    "3.7": (3, 7, 2),
+    "3.8": (3, 8, 4),
+    "3.9": (3, 9, 5),
+    "3.10": (3, 10, 0),
+}
 """The release that is meant by each line."""
-LAST: Final = {(3, 5): 10, (3, 6): 4, (3, 7): 2, (3, 8): 6, (3, 9): 5}
-"""The last release of each line that is known."""
+LAST: Final = {(3, 5): 10, (3, 6): 4, (3, 7): 2, (3, 8): 6, (3, 9): 5, (3, 10): 0}
+"""The last release of each line that is known. 3.10.0 is what the development head becomes."""
 _FIRST: Final = (3, 5, 5)
 """Before this there were alphas and betas, and other access rules."""
 DEFAULT: Final = "3.9"
@@ -114,6 +121,28 @@ CHANGES: Final = {
         "operator-surface.md section 2.4", "the admin server has no snapshot and no restore", ((3, 9, 0),)
     ),
     "ipv6-acl": Change("semantics.md section 8.4", "an IPv6 id in an ACL is invalid (-114)", ((3, 9, 4),)),
+    "no-reverse-dns": Change(
+        "operator-surface.md section 4.2",
+        "ssl.clientHostnameVerification asks the resolver for the name of a client",
+        ((3, 9, 5),),
+    ),
+    "container-never-used": Change(
+        "semantics.md section 7", "an empty container that never had a child stays", ((3, 10, 0),)
+    ),
+    "fips-sasl": Change(
+        "sasl.md section 9", "DIGEST-MD5 logs in although fips-mode is on, as by default", ((3, 10, 0),)
+    ),
+    "operation-counters": Change(
+        "operator-surface.md section 3.4", "no counters op_count_* and ttl_node_*", ((3, 10, 0),)
+    ),
+    "prometheus-names": Change(
+        "operator-surface.md section 3.1",
+        "for Prometheus counters have no suffix _total, and summaries the quantile 0.9 in place of 0.95",
+        ((3, 10, 0),),
+    ),
+    "memory-of-jvm": Change(
+        "operator-surface.md section 1.3", "envi has os.memory.*, not jvm.memory.*", ((3, 10, 0),)
+    ),
 }
 """By name, in the order of the releases."""
 

@@ -20,7 +20,7 @@ from .zookeys import is_off
 _OWN: Final = "ssl."
 _QUORUM: Final = "ssl.quorum."
 _HOST_NAMES: Final = "ssl.clientHostnameVerification"
-_VERIFICATION: Final = (_HOST_NAMES, "ssl.hostnameVerification")
+_VERIFICATION: Final = (_HOST_NAMES, "ssl.hostnameVerification", "ssl.allowReverseDnsLookup")
 
 
 _ADMIN: Final = ("admin.portUnification", "admin.forceHttps", "admin.needClientAuth")

@@ -23,6 +23,10 @@ MAX_CLIENT_CONNECTIONS = 60
 _NEEDED = {"metrics_port": ("prometheus_client", "prometheus-client")}
 
 
+_NEVER_USED = 300_000
+"""ms after which an empty container that never had a child is removed, since the release 3.10."""
+
+
 def hashlib_name(algorithm: str) -> str:
     """Return hashlib's name of a digest, given Java's (SHA1, SHA-256, SHA-512/256, SHA3-256; any case).
 
@@ -104,6 +108,14 @@ def _release(settings: Settings | None, attribute: attrs.Attribute[str], value: 
         raise ValueError(f"{attribute.name}: {error}") from None
 
 
+def _has(emulate: str, change: str) -> bool:
+    """Return whether a release has a change; not, if it is none, which its validator will tell."""
+    try:
+        return release(emulate).has(change)
+    except ReleaseError:
+        return False
+
+
 def _users(
     settings: Settings | None, attribute: attrs.Attribute[Any], value: Mapping[str, str] | None
 ) -> None:
@@ -132,6 +144,7 @@ class Settings:
     ssl_context: ssl.SSLContext | None = None  # ssl.keyStore.*, ssl.trustStore.* ...
     port_unification: bool = False  # client.portUnification: TLS on the other port too
     verify_client_host: bool = False  # ssl.clientHostnameVerification
+    reverse_dns: bool = attrs.field()  # ssl.allowReverseDnsLookup: that may ask for the name of an address
     listen_backlog: int = _number(-1, 1, -1)  # clientPortListenBacklog; -1: a large default
     tcp_keepalive: bool = False  # clientTcpKeepAlive
 
@@ -160,13 +173,13 @@ class Settings:
     enforce_quota: bool = False  # enforceQuota
     container_check_interval: int = _number(60_000, 1)  # znode.container.checkIntervalMs
     container_max_per_minute: int = _number(10_000, 1)  # znode.container.maxPerMinute
-    container_max_never_used: int = 0  # znode.container.maxNeverUsedIntervalMs; 0: never
+    container_max_never_used: int = attrs.field()  # znode.container.maxNeverUsedIntervalMs; 0: never
 
     # files, with --data
     snap_count: int = _number(100_000, 2)  # snapCount: transactions between two snapshots, at most
     snap_size_limit: int = _number(2**22, 1)  # snapSizeLimitInKb: KiB of logs between two snapshots
     snap_retain_count: int = _number(3, 3)  # autopurge.snapRetainCount
-    purge_interval: int = 0  # autopurge.purgeInterval, hours; 0 or less: nothing is deleted
+    purge_interval: int = 0  # autopurge.purgeInterval, seconds; 0 or less: nothing is deleted
     data_log_dir: str | None = None  # dataLogDir: another directory for the logs
     snapshot_compression: str = attrs.field(default="", validator=_compression)  # snapshot.compression.method
     tree_digest: bool = False  # digest.enabled: in each entry of the log, for `hash`
@@ -185,6 +198,7 @@ class Settings:
     sasl_super_users: frozenset[str] = frozenset()  # superUser, superUser.X
     sasl_any_user: str | None = None  # letAnySaslUserDoX
     allow_sasl_failed_clients: bool = False  # allowSaslFailedClients
+    fips_mode: bool = True  # fips-mode: from 3.10 on there is no DIGEST-MD5 then
     ensemble_names: frozenset[str] | None = None  # ensembleAuthName, with authProvider.N=...Ensemble...
     required_auth_schemes: frozenset[str] = frozenset()  # enforce.auth.enabled with enforce.auth.schemes
     reconfig_enabled: bool = False  # reconfigEnabled
@@ -217,6 +231,14 @@ class Settings:
         """On a laptop all the hosts of a production are one address: only a limit that is given counts."""
         given = self.max_client_connections
         return 0 if given == MAX_CLIENT_CONNECTIONS else given
+
+    @container_max_never_used.default
+    def _never_used_by_default(self) -> int:
+        return _NEVER_USED if _has(self.emulate, "container-never-used") else 0
+
+    @reverse_dns.default
+    def _names_by_default(self) -> bool:
+        return not _has(self.emulate, "no-reverse-dns")
 
     @sasl_enabled.default
     def _sasl_by_default(self) -> bool:

@@ -42,6 +42,20 @@ def _java_integer(text: str) -> int:
     return _bounded(int(match[1] + match[match.lastgroup], base=int(match.lastgroup[1:])))
 
 
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+"""Seconds."""
+
+
+def _interval(text: str) -> int:
+    """Read a number of hours, or a number with a unit, as the release 3.10 does, in whole seconds."""
+    match = re.fullmatch(r"([+-]?[0-9]+)(ms|[smhd])", text, re.IGNORECASE)
+    if match is None:
+        return _integer(text) * 3600
+    if match[2].lower() == "ms":
+        return -(-_integer(match[1]) // 1000)
+    return _integer(match[1]) * _UNITS[match[2].lower()]
+
+
 def _limit(parser: Callable[[str], int]) -> Callable[[str], int]:
     """Read a limit of connections: a negative one means no limit, as 0 does; -1 is usual for it."""
     return lambda text: max(parser(text), 0)
@@ -128,7 +142,7 @@ KNOWN: Final[dict[str, Meaning]] = {
     "clientPortListenBacklog": ("listen_backlog", _backlog),
     "tickTime": ("tick_time", _integer),
     "autopurge.snapRetainCount": ("snap_retain_count", lambda text: max(_integer(text), 3)),
-    "autopurge.purgeInterval": ("purge_interval", _integer),
+    "autopurge.purgeInterval": ("purge_interval", _interval),
     "minSessionTimeout": ("min_session_timeout", _integer),
     "dataLogDir": ("data_log_dir", str),
     "maxSessionTimeout": ("max_session_timeout", _integer),
@@ -199,6 +213,8 @@ PROPERTIES: Final[dict[str, Meaning]] = {
     "client.portUnification": (None, boolean),
     "ssl.hostnameVerification": (None, boolean),
     "ssl.clientHostnameVerification": (None, boolean),
+    "ssl.allowReverseDnsLookup": ("reverse_dns", boolean),
+    "fips-mode": ("fips_mode", boolean),
     "ensembleAuthName": (None, str),
 }
 
@@ -277,14 +293,16 @@ IGNORED: Final = _reasons(
             quorumCnxnTimeoutMs leaderServes peerType syncEnabled observer.* learner.* leader.* follower.*
             fastleader.* quorumListenOnAllIPs multiAddress.* quorum.auth.* quorum.cnxn.threads.size sslQuorum
             ssl.quorum.* portUnification sslQuorumReloadCertFiles observerMasterPort oraclePath
-            tcpKeepAlive messageTracker.* group.* weight.*
+            tcpKeepAlive messageTracker.* group.* weight.* observerMaster.* maxConcurrentDiffSyncs
+            maxConcurrentSnapSyncs maxTimeToWaitForEpoch leaderConnectDelayDuringRetryMs forceSnapshotSync
+            test.allowDiscontinuousProposals
             forward_learner_requests_to_commit_processor_disabled""",
         "the server is standalone in any case": "server.* dynamicConfigFile",
         "only the real server's JVM and transport need tuning": """
             serverCnxnFactory nio.* netty.* commitProcessor.* intBufferStartingSizeBytes maxResponseCacheSize
             maxGetChildrenResponseCacheSize watchManagerName watcherCleanThreadsNum watcherCleanThreshold
             watcherCleanIntervalInSeconds maxInProcessingDeadWatchers bitHashCacheSize jvm.pause.*
-            pathStats.* request_throttler.shutdownTimeout fips-mode emulate353TTLNodes admin.httpVersion
+            pathStats.* request_throttler.shutdownTimeout emulate353TTLNodes admin.httpVersion
             metricsProvider.numWorkerThreads metricsProvider.maxQueueSize
             metricsProvider.workerShutdownTimeoutMs
             metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds""",
@@ -297,7 +315,9 @@ IGNORED: Final = _reasons(
         "there is no audit log": "audit.enable audit.impl.class",
         "certificates and keys are read once, at the start": "client.certReload",
         "TLS is that of Python's ssl module, which has no such option": "ssl.*",
-        "there is no Kerberos: SASL is DIGEST-MD5": "kerberos.* security.auth_to_local",
+        "there is no Kerberos: SASL is DIGEST-MD5": "kerberos.* security.auth_to_local requireKerberosConfig",
+        "who a client is, no header of HTTP says": "IPAuthenticationProvider.usexforwardedfor",
+        "zxids begin with the clock": "testingonly.initialZxid",
     }
 )
 

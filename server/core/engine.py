@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import MarshallingError, UnimplementedError, ZooKeeperError
 from ...protocol.jute import MALFORMED, JuteError
@@ -98,7 +98,7 @@ class Engine(Transactions):
     """
 
     flag_by_default = b""
-    reread = staticmethod(reread_create)
+    reread: Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]]] = staticmethod(reread_create)
     carry_out = carry_out
 
     def __init__(

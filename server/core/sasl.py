@@ -124,6 +124,18 @@ class Login:
         return name, b"rspauth=" + proof(a1, self._nonce, cnonce, of_client=False, uri=uri, authzid=authzid)
 
 
+class NoLogin(Login):
+    """A login in FIPS mode, as releases have it since ZOOKEEPER-5043 (sasl.md section 9): nobody logs in by
+    DIGEST-MD5."""
+
+    def answer(self, token: bytes) -> bytes:
+        """
+        :raises AuthFailedError: always.
+        """
+        self.over = True
+        raise AuthFailedError(message="fips-mode is on, and allows no DIGEST-MD5; set fips-mode=false")
+
+
 def _needed(given: Mapping[str, bytes], key: str) -> bytes:
     if key not in given:
         raise AuthFailedError(message=f"the token lacks the directive {key}")

@@ -98,12 +98,15 @@ class ServerStats:
     :ivar more_received: frames received that are no requests: handshakes, and the operator's commands.
     :ivar more_sent: frames sent that answer no request: handshakes, and watch events.
     :ivar response_sizes: sizes that came already; for any other size call :meth:`new_response_size`.
+    :ivar others: counters by name that only another release than the default one has.
     """
 
     def __init__(self) -> None:
+        self.others: dict[str, int] = {}
         self.reset()
 
     def reset(self) -> None:
+        self.others = dict.fromkeys(self.others, 0)
         self.read_latency = Histogram()
         self.update_latency = Histogram()
         # by event, the numbers of watchers that were told

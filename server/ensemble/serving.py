@@ -246,7 +246,7 @@ class MemberService(Service):
         self.member = member
         super().__init__(settings, **arguments)
 
-    def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> MemberEngine:
+    def start_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> MemberEngine:
         now = self.now_ms
         return MemberEngine(self.member, self.settings, now=now, epoch=epoch, random_bytes=random_bytes)
 

@@ -50,7 +50,8 @@ def answer(request: Request, service: Service, now: float) -> Response:
         return refusal
     name = path[len(url) + 1 :]
     command = BY_NAME.get(name)
-    if command is not None and command.limited and not service.settings.release.has("snapshots-over-http"):
+    release = service.settings.release
+    if command is not None and not command.is_in(release):
         command = None
     strict = command is not None and command.changes
     if page := web_page_behind(request, _own_names(service.settings), strict=strict):
@@ -62,7 +63,7 @@ def answer(request: Request, service: Service, now: float) -> Response:
         )
         return plain(403)
     if not name:
-        names = sorted(command.names.split()[0] for command in COMMANDS)
+        names = sorted(command.names.split()[0] for command in COMMANDS if command.is_in(release))
         links = (f'<a href="{url}/{name}">{name}</a>\n<br/>\n' for name in names)
         return Response(200, "".join(links).encode())
     if command is None:

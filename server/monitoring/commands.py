@@ -23,6 +23,7 @@ from ..logger import logger
 from .words import environment, monitored, operation_name, version_text
 
 if TYPE_CHECKING:
+    from ..config.releases import Release
     from ..net.connection import Connection
     from ..net.service import Service
 
@@ -76,6 +77,7 @@ class Command:
     :ivar limited: it can be switched off, and its rate is limited.
     :ivar takes_tree: its body is a snapshot.
     :ivar always: it is answered also by a server that serves nobody.
+    :ivar change: the row of :data:`.releases.CHANGES` that brought it; None: every release has it.
     """
 
     names: str
@@ -86,6 +88,11 @@ class Command:
     limited: bool = False
     takes_tree: bool = False
     always: bool = False
+    change: str | None = None
+
+    def is_in(self, release: Release) -> bool:
+        """Return whether a release has this command."""
+        return self.change is None or release.has(self.change)
 
     @property
     def primary(self) -> str:
@@ -420,12 +427,20 @@ COMMANDS: Final[Iterable[Command]] = (
     Command("monitor mntr", _monitor, always=True),
     Command("observer_connection_stat_reset orst", _constant(), changes=True),
     Command("observers obsr", _constant(synced_observers=0, observers=[])),
-    Command("restore rest", _restore, method="POST", guarded=True, limited=True, takes_tree=True),
+    Command(
+        "restore rest",
+        _restore,
+        method="POST",
+        guarded=True,
+        limited=True,
+        takes_tree=True,
+        change="snapshots-over-http",
+    ),
     Command("ruok", _constant()),
     Command("server_stats srvr", _server_stats),
     Command("set_trace_mask stmk", _set_trace_mask, changes=True, always=True),
     Command("shed_connections shed", _shed_connections, method="POST", guarded=True),
-    Command("snapshot snap", _snapshot, guarded=True, limited=True),
+    Command("snapshot snap", _snapshot, guarded=True, limited=True, change="snapshots-over-http"),
     Command("stat_reset srst", _reset_stats, changes=True),
     Command("stats stat", _stats),
     Command("system_properties sysp", _system_properties, always=True),

@@ -185,6 +185,7 @@ def counters(service: Service) -> Iterator[tuple[str, int]]:
     yield "insecure_admin_count", stats.plain_admin
     for name in _IDLE_COUNTERS:
         yield name, 0
+    yield from stats.others.items()
 
 
 def summaries(service: Service) -> dict[str, Summary | Histogram]:

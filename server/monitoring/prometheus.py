@@ -1,4 +1,7 @@
-"""The metrics for Prometheus, under the names of release 3.9 (operator-surface.md section 3.1)."""
+"""The metrics for Prometheus, under the names of the release that is emulated (operator-surface.md 3.1).
+
+Up to 3.9 the help of each is its name, and counters have no suffix. From 3.10 on counters end in ``_total``.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
     from ..net.service import Service
 
 _TEXT: Final = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
-_QUANTILES: Final = ("0.5", "0.9", "0.99")
+_QUANTILES: Final = {False: ("0.5", "0.9", "0.99"), True: ("0.5", "0.95", "0.99")}
+"""By whether the release has the names of 3.10."""
 
 
 def answer(request: Request, service: Service, now: float) -> Response:
@@ -38,7 +42,8 @@ def answer(request: Request, service: Service, now: float) -> Response:
         return plain(404)
     if refusal := method_refused(request.method, "GET", "HEAD", "POST"):
         return refusal
-    text = _exposition(_Metrics(service, now))
+    metrics = _Metrics(service, now)
+    text = generate_latest(metrics) if metrics.is_new else _exposition(metrics)
     if service.settings.metrics_of_process:
         text += generate_latest(_process())
     return Response(200, text, _TEXT)
@@ -59,6 +64,7 @@ class _Metrics(Collector):
     def __init__(self, service: Service, now: float) -> None:
         self._service = service
         self._now = now
+        self.is_new = service.settings.release.has("prometheus-names")
 
     def collect(self) -> Iterator[Metric]:
         for name, value in gauges(self._service, self._now):
@@ -71,9 +77,16 @@ class _Metrics(Collector):
             gauge_set.add_sample(name, {"key": namespace}, float(value))
         yield from sets.values()
         for name, value in counters(self._service):
-            yield _metric(name, "counter", value)
+            yield self._counter(name, value)
         for name, of in summaries(self._service).items():
-            yield _summary(name, of)
+            yield _summary(name, of, self.is_new)
+
+    def _counter(self, name: str, value: int) -> Metric:
+        if not self.is_new:
+            return _metric(name, "counter", value)
+        metric = Metric(name.removesuffix("_total"), f"{name} counter", "counter")
+        metric.add_sample(f"{name.removesuffix('_total')}_total", {}, float(value))
+        return metric
 
 
 def _metric(name: str, kind: str, value: str | int) -> Metric:
@@ -82,13 +95,13 @@ def _metric(name: str, kind: str, value: str | int) -> Metric:
     return metric
 
 
-def _summary(name: str, of: Summary | Histogram) -> Metric:
+def _summary(name: str, of: Summary | Histogram, is_new: bool) -> Metric:
     """Make a basic summary. The real server's has a median; ours keeps no values to compute it from."""
-    metric = Metric(name, name, "summary")
+    metric = Metric(name, f"{name} summary" if is_new else name, "summary")
     quantiles: dict[str, float] = {"0.5": math.nan}
     if isinstance(of, Histogram):
         total = of.summary()
-        quantiles = {q: of.percentile(float(q)) if total.count else math.nan for q in _QUANTILES}
+        quantiles = {q: of.percentile(float(q)) if total.count else math.nan for q in _QUANTILES[is_new]}
     else:
         total = of
     for quantile, value in quantiles.items():

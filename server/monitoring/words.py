@@ -240,7 +240,8 @@ def environment(settings: Settings) -> dict[str, str]:
         "user.dir": directory,
         "java.home": sys.prefix,
     }
-    return {name: known.get(name, "<NA>") for name in _ENVIRONMENT}
+    of = "jvm" if settings.release.has("memory-of-jvm") else "os"
+    return {name.replace("os.memory", f"{of}.memory"): known.get(name, "<NA>") for name in _ENVIRONMENT}
 
 
 def _envi(service: Service, asker: Connection, now: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from ..config.settings import Settings
 from ..core.engine import Engine
-from ..storage.engine import JournaledEngine
+from ..storage.engine import DigestedEngine, JournaledEngine
 from ..storage.storage import Storage
 from .connection import Connection
 from .service import Service
@@ -51,7 +51,16 @@ class DurableService(Service):
         self.storage = storage
         super().__init__(settings, **arguments)
 
-    def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
+    def start_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
         """Make an engine: the first one with what the files hold, later ones empty."""
-        make = self.storage.make_engine
-        return make(self.settings, now=self.now_ms, epoch=epoch, random_bytes=random_bytes)
+        return self.storage.make_engine(
+            self.settings, self.engine_type(), now=self.now_ms, epoch=epoch, random_bytes=random_bytes
+        )
+
+    def engine_type(self) -> type[JournaledEngine]:
+        digests = self.settings.tree_digest
+        if self.settings.release.is_default:
+            return DigestedEngine if digests else JournaledEngine
+        from .durable_emulation import OtherDigestedEngine, OtherJournaledEngine  # for who uses them
+
+        return OtherDigestedEngine if digests else OtherJournaledEngine

@@ -2,8 +2,9 @@
 
 The rules:
 
-* The engine of the default release is used as it is. For another release it becomes a subclass of itself when
-  the server starts. What is different is overridden there, so that nobody else pays for it.
+* The engine of the default release is :class:`.core.engine.Engine`. For another release the server starts
+  with a subclass, :class:`OtherEngine`, so that nobody else pays for what is different. (Engines whose data
+  is in files have theirs in :mod:`.durable_emulation`.)
 * An operation that is different as a whole has a function of its own, in the table of an
   :class:`OtherEngine`.
 * What only concerns single values (ids in ACLs, commands of the admin server) is decided where these are
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -23,17 +24,23 @@ from ...protocol.constants import WatcherType
 from ...protocol.errors import MarshallingError, NoAuthError, NoNodeError, NoWatcherError, ZooKeeperError
 from ...protocol.jute import JuteError, fields_reader
 from ...protocol.multi import TERMINATOR, TTL_MODES, decode_fields, reread_create
-from ...protocol.operations import WRITES, OpCode
+from ...protocol.operations import CLIENTS, WRITES, OpCode
 from ..config.releases import ALWAYS_SENDS_FLAG, Release
+from ..config.settings import Settings
 from ..core.engine import Client, Engine
 from ..core.one_mode_watches import OneModeWatches
 from ..core.operations import UnknownOperation
 from ..core.operations.reads import exists
 from ..core.operations.watching import watcher_type
 from ..core.operations.writes import check
+from ..core.sessions import Session
+from ..core.stats import ServerStats
 from ..core.txn import Change, Refused
 from ..core.watches import NULL_PATH, Notification
 from .gate import Withheld
+
+if TYPE_CHECKING:
+    from ..core.sasl import Login
 
 _Result: TypeAlias = tuple[int, int, bytes]
 _Method: TypeAlias = Callable[["OtherEngine", Client, Any], bytes]
@@ -49,25 +56,36 @@ _CREATE, _CREATE2, _CREATE_CONTAINER, _CREATE_TTL = (
 )
 _CREATES = (_CREATE, _CREATE2, _CREATE_CONTAINER)
 _MARSHALLING = MarshallingError.code
+_ONE_NAME: dict[int, str] = {
+    OpCode.CREATE2: "create",
+    OpCode.CREATE_CONTAINER: "create",
+    OpCode.CREATE_TTL: "create",
+    OpCode.GET_CHILDREN2: "get_children",
+    OpCode.SET_WATCHES2: "set_watches",
+}
+"""Operations that are counted under the name of another."""
+_OPERATIONS: dict[int, str] = {
+    op: f"op_count_{_ONE_NAME.get(op, OpCode(op).name.lower())}"
+    for op in CLIENTS - {OpCode.AUTH, OpCode.SASL}
+}
+_COUNTERS = (
+    *("op_count_total", "op_count_create_session", "ttl_node_created_count", "ttl_node_deleted_count"),
+    *dict.fromkeys(_OPERATIONS.values()),
+)
+"""The counters that only a later release than the default one has (operator-surface.md section 3.4)."""
 _SINCE_PERSISTENT_KINDS = (WatcherType.PERSISTENT, WatcherType.PERSISTENT_RECURSIVE)
 
 
-def emulate(engine: Engine, release: Release) -> Engine:
-    """Make a new engine behave as a release that is not the default one."""
-    if not release.has("quota-limits"):
-        engine.settings = attrs.evolve(engine.settings, enforce_quota=False)
-    if not release.has("one-mode-per-path"):
-        engine.watches = OneModeWatches()
-    engine.__class__ = _other(type(engine), release)
-    return engine
-
-
-def _other(kind: type[Engine], release: Release) -> type[OtherEngine]:
+def _unknown(release: Release) -> frozenset[int]:
     unknown: set[int] = set()
     if not release.has("batched-reads"):
         unknown.update(_BATCHED_READS)
     if not release.has("who-am-i"):
         unknown.add(OpCode.WHO_AM_I)
+    return frozenset(unknown)
+
+
+def _methods(release: Release) -> dict[int, _Method]:
     methods: dict[int, _Method] = {}
     if not release.has("exists-read-check"):
         methods[OpCode.EXISTS] = _exists
@@ -77,33 +95,79 @@ def _other(kind: type[Engine], release: Release) -> type[OtherEngine]:
         methods[OpCode.REMOVE_WATCHES] = _remove_watches
     if not release.has("top-level-check"):
         methods[OpCode.CHECK] = _check
-    first, last = ALWAYS_SENDS_FLAG
-    content = {
-        "release": release,
-        "unknown": frozenset(unknown),
-        "methods": methods,
-        "flag_by_default": b"\0" if first <= release.version <= last else b"",
-        "reread": staticmethod(_rereader(release)),
-    }
-    return type(f"Other{kind.__name__}", (OtherEngine, kind), content)
+    return methods
 
 
 class OtherEngine(Engine):
-    """
-    :cvar release: which one it behaves as.
-    :cvar unknown: the op codes that the release does not know.
-    :cvar methods: by op code, the operations that are different as a whole.
+    """An engine of the release that its settings name.
+
+    :ivar release: which one it behaves as.
+    :ivar unknown: the op codes that the release does not know.
+    :ivar methods: by op code, the operations that are different as a whole.
     """
 
-    release: Release
-    unknown: frozenset[int]
-    methods: dict[int, _Method]
     _untold = (-1, -1)
     """A zxid that replies do not show, and what they show instead."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        now: int,
+        epoch: int,
+        random_bytes: Callable[[int], bytes] | None = None,
+    ) -> None:
+        super().__init__(settings, now=now, epoch=epoch, random_bytes=random_bytes)
+        self.release = release = settings.release
+        self.unknown = _unknown(release)
+        self.methods = _methods(release)
+        self.flag_by_default = (
+            b"\0" if ALWAYS_SENDS_FLAG[0] <= release.version <= ALWAYS_SENDS_FLAG[1] else b""
+        )
+        self.reread = _rereader(release)
+        if not release.has("quota-limits"):
+            self.settings = attrs.evolve(settings, enforce_quota=False)
+        if not release.has("one-mode-per-path"):
+            self.watches = OneModeWatches()
+        self._counted: dict[int, str] = {}
+        if release.has("operation-counters"):
+            self._counted = _OPERATIONS
+            self.stats.others = dict.fromkeys(_COUNTERS, 0)
+            self.tree.ttl_nodes = _TtlNodes(self.stats)
+
+    def connect(self, client: Client, request: r.ConnectRequest, now: int) -> Session | None:
+        session = super().connect(client, request, now)
+        if session is not None and not request.sessionId and self._counted:
+            self._count("op_count_create_session")
+        return session
+
+    def new_login(self) -> Login | None:
+        """Return a login that refuses all, where the release has only what FIPS 140 allows."""
+        if self.settings.fips_mode and self.settings.sasl_users is not None and self.release.has("fips-sasl"):
+            from ..core.sasl import NoLogin  # as the engine does
+
+            return NoLogin({}, self._random_bytes)
+        return super().new_login()
+
+    def _count(self, name: str) -> None:
+        self.stats.others["op_count_total"] += 1
+        self.stats.others[name] += 1
 
     def handle(self, client: Client, op: int, frame: bytes, now: int) -> _Result:
         if op in self.unknown:
             raise UnknownOperation
+        name = self._counted.get(op)
+        if name is None:
+            return self._answer(client, op, frame, now)
+        if op not in _WRITES:
+            self._count(name)
+            return self._answer(client, op, frame, now)
+        result = self._answer(client, op, frame, now)
+        if result[1] == 0:  # a write that is refused is not counted (operator-surface.md section 3.4)
+            self._count(name)
+        return result
+
+    def _answer(self, client: Client, op: int, frame: bytes, now: int) -> _Result:
         method = self.methods.get(op)
         if method is not None:
             return self._shown(*self._call(method, client, op, frame, now))
@@ -163,6 +227,22 @@ class OtherEngine(Engine):
 
     def _may_read(self, client: Client, acl: Sequence[r.ACL]) -> bool:
         return not self.release.has("notification-read-check") or super()._may_read(client, acl)
+
+
+class _TtlNodes(dict[str, None]):
+    """The paths of TTL znodes, counted as they come and go."""
+
+    def __init__(self, stats: ServerStats) -> None:
+        super().__init__()
+        self._stats = stats
+
+    def __setitem__(self, path: str, nothing: None) -> None:
+        self._stats.others["ttl_node_created_count"] += 1
+        super().__setitem__(path, nothing)
+
+    def __delitem__(self, path: str) -> None:
+        self._stats.others["ttl_node_deleted_count"] += 1
+        super().__delitem__(path)
 
 
 def _judged(requests: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[tuple[int, tuple[Any, ...]]]:

@@ -1,6 +1,7 @@
 """``ssl.clientHostnameVerification``: a certificate must be for the host that its client comes from.
 
-As in the real server the address is looked for first, and then the name that the resolver has for it. A
+As in the real server the address is looked for first, and then, with ``ssl.allowReverseDnsLookup``, the name
+that the resolver has for it: whoever answers for that address decides what it is, and may be slow. A
 certificate without alternative names is for its common name. ``*`` may stand for the first label of a name.
 """
 
@@ -19,8 +20,9 @@ _PATIENCE = 5.0
 """Seconds that the resolver may take, as long as the usual one waits for a server."""
 
 
-async def check(certificate: dict[str, Any], host: str) -> None:
+async def check(certificate: dict[str, Any], host: str, by_name: bool) -> None:
     """
+    :param by_name: whether the resolver is asked for the name of the address.
     :param certificate: as :meth:`ssl.SSLSocket.getpeercert` gives it.
     :param host: the address of the client.
     :raises HostNameError: the certificate is for somebody else.
@@ -30,6 +32,11 @@ async def check(certificate: dict[str, Any], host: str) -> None:
         address = address.ipv4_mapped
     if any(_is_address(text, address) for text in _names(certificate, "IP Address")):
         return
+    if not by_name:
+        raise HostNameError(
+            f"its certificate is not for {address}, as ssl.clientHostnameVerification demands; with "
+            "ssl.allowReverseDnsLookup=true the name of this address would do"
+        )
     name = ""
     with trio.move_on_after(_PATIENCE), suppress(OSError):  # then there is no name
         name, _ = await trio.socket.getnameinfo((str(address), 0), 0)

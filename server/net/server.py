@@ -350,7 +350,7 @@ class Server:
             if settings.verify_client_host:
                 from .hostnames import check  # for who uses it
 
-                await check(certificate, peer[0])
+                await check(certificate, peer[0], settings.reverse_dns)
             return self.service.engine.access.certificate_identities(subject_text(certificate))
 
         try:

@@ -127,19 +127,16 @@ class Service:
 
         :param epoch: the time of ``now_ms`` in ms since the epoch.
         """
-        engine = self.new_engine(epoch, random_bytes)
+        make = self.engine_type()
+        return make(self.settings, now=self.now_ms, epoch=epoch, random_bytes=random_bytes)
+
+    def engine_type(self) -> type[Engine]:
+        """Return the type of the engines, by the release that is emulated."""
         if self.settings.release.is_default:
-            return engine
-        from .emulation import emulate  # for who uses it
+            return Engine
+        from .emulation import OtherEngine  # for who uses it
 
-        return emulate(engine, self.settings.release)
-
-    def new_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
-        """Make an engine without clients.
-
-        :param epoch: the time of ``now_ms`` in ms since the epoch.
-        """
-        return Engine(self.settings, now=self.now_ms, epoch=epoch, random_bytes=random_bytes)
+        return OtherEngine
 
     def accept(
         self,

@@ -25,13 +25,12 @@ from ..core.failures import OutOfMemory
 from ..logger import logger
 from .building import build
 from .directory import DataDirectory, StorageError
-from .engine import DigestedEngine, JournaledEngine
+from .engine import JournaledEngine
 from .journal import Journal, JournalFailed
 from .snapshots import snapshot_steps
 
 _PROGRESS = 2.0
 """Seconds between two lines about what is being read or written."""
-_HOUR = 3600.0
 
 
 class Storage:
@@ -51,7 +50,7 @@ class Storage:
         self._engine: JournaledEngine | None = None
         self._replaced = 0  # how often the whole tree became another one
         self._due = 0  # entries after which the next snapshot is due
-        self._next_purge = time.monotonic() + _HOUR * settings.purge_interval
+        self._next_purge = time.monotonic() + settings.purge_interval
         self._told = time.monotonic()
         self._draw_due()
 
@@ -105,13 +104,13 @@ class Storage:
     def make_engine(
         self,
         settings: Settings,
+        kind: type[JournaledEngine],
         *,
         now: int,
         epoch: int,
         random_bytes: Callable[[int], bytes] | None = None,
     ) -> Engine:
         """Make an engine: the first one with what :meth:`load` has read, later ones empty."""
-        kind = DigestedEngine if settings.tree_digest else JournaledEngine
         engine = kind(settings, now=now, epoch=epoch, random_bytes=random_bytes)
         restored, self._restored = self._restored, None
         if restored is not None:
@@ -239,7 +238,7 @@ class Storage:
         """
         interval, now = self._settings.purge_interval, time.monotonic()
         if interval > 0 and now >= self._next_purge:
-            self._next_purge = now + _HOUR * interval
+            self._next_purge = now + interval
             if old := self.directory.purge(self._settings.snap_retain_count):
                 logger.info("%s: %d old files are deleted", self.directory, len(old))
 

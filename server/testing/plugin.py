@@ -5,6 +5,7 @@
 * An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
 * If a test fails, its report gets the timeline and the tree of each server that its fixtures have started, or
   the test itself.
+* With ``--zk-timeline`` every report has them, or none. A test that hangs shows them too (:mod:`.hangs`).
 * With ``--zk-hold-on-failure`` the servers of the fixtures are kept until somebody presses Enter, to be
   looked at in a browser.
 * Nothing of the server is imported until a fixture is used, because pytest loads this module in every suite.
@@ -15,12 +16,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from . import factories, shown
+from .hangs import Hangs
 
 if TYPE_CHECKING:
     from . import EmbeddedEnsemble, EmbeddedServer
@@ -37,6 +39,8 @@ _OPTIONS = {
 
 _BUDGET = "seconds that each sweep may take (default: what the test says, or 10)"
 _MARKER = "zk_sweep(**options): run an async test with every fault and in every order (docs/sweep.md)"
+_WHEN = ("always", "failed", "never")
+_TIMELINE = "the report of which tests has timeline and tree: always (pytest -rP shows them), failed, never"
 _ADVISE = "show what clients have done wrong, after the run; =error: such tests fail (docs/advisor.md)"
 
 zk_server = factories.zk_server()
@@ -57,6 +61,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "sessions that a test leaves open on zk_server are an error"
     group.addoption("--zk-check-leaks", dest="zk_check_leaks", action="store_true", default=False, help=text)
     parser.addini("zk_check_leaks", text, type="bool", default=False)
+    group.addoption("--zk-timeline", dest="zk_timeline", choices=_WHEN, default=None, help=_TIMELINE)
+    parser.addini("zk_timeline", _TIMELINE, default="failed")
     mode = {"nargs": "?", "const": "warn", "default": None, "metavar": "warn|error"}
     group.addoption("--zk-advise", dest="zk_advise", **mode, help=_ADVISE)
     parser.addini("zk_advise", f"warn: {_ADVISE}", default="")
@@ -72,6 +78,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     if config.getoption("zk_hold") and config.getoption("numprocesses", None):
         raise pytest.UsageError("--zk-hold-on-failure: nobody can press Enter for pytest-xdist; add -n 0")
+    if factories.option(config, "timeline") not in _WHEN:
+        raise pytest.UsageError(f"zk_timeline is one of {', '.join(_WHEN)}")
+    config.pluginmanager.register(Hangs(config, _servers_of), "zk_hangs")
     mode = factories.option(config, "advise")
     if mode:
         from .advising import Advising
@@ -115,15 +124,24 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.failed:
-        for node in item.listchain():
-            for name, server in node.stash.get(factories.SERVERS, {}).items():
-                report.sections += _sections(name, server)
-        report.sections += shown.take()
+    hangs = item.config.pluginmanager.getplugin("zk_hangs")
+    picture = hangs.take() if hangs is not None and report.failed else None
+    when = factories.option(item.config, "timeline")
+    if (when == "always" and report.when == "call") or (when == "failed" and report.failed):
+        if picture is None:
+            picture = [each for name, server in _servers_of(item) for each in _sections(name, server)]
+            picture += shown.take()
+        report.sections += picture
         _leave_out_what_it_says(report, call)
-        if report.when == "call" and item.config.getoption("zk_hold"):
-            _hold(item)
+    if report.failed and report.when == "call" and item.config.getoption("zk_hold"):
+        _hold(item)
     return report
+
+
+def _servers_of(item: pytest.Item) -> Iterator[tuple[str, EmbeddedServer | EmbeddedEnsemble]]:
+    """The servers that the fixtures of a test have started, by name."""
+    for node in item.listchain():
+        yield from list(node.stash.get(factories.SERVERS, {}).items())
 
 
 def _leave_out_what_it_says(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:

@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -173,6 +173,30 @@ def test_taken_when_the_reply_was_read_and_the_thread_has_not_noted_it(
     monkeypatch.setattr(Exchange, "take_claim", take_claim)
     assert loan.receive(exchange) == reply()[4:]
     assert taken == [([exchange], None)]
+
+
+class LookedAtTooSoon(list[Any]):
+    """A cell. When the loop looks first, the thread is in a step, which ends before the loop goes on."""
+
+    def __init__(self, items: list[Any], end_step: Callable[[], object]) -> None:
+        super().__init__(items)
+        self._end_step: Callable[[], object] | None = end_step
+
+    def pop(self, *at: Any) -> Any:
+        end_step, self._end_step = (self._end_step, None) if not at else (None, self._end_step)
+        if end_step is not None:
+            end_step()
+            raise IndexError
+        return super().pop(*at)
+
+
+def test_a_step_that_ends_while_the_loop_looks(loan: Loan, theirs: socket.socket) -> None:
+    """It was an AssertionError, which ended the connection."""
+    exchange, replies = send(loan), []
+    theirs.send(reply())
+    loan._cell = LookedAtTooSoon(loan._cell, lambda: replies.append(loan.receive(exchange)))
+    assert loan.take(math.inf) == ([exchange], None)
+    assert replies == [reply()[4:]]
 
 
 def test_a_kernel_that_takes_a_part(pair: tuple[socket.socket, socket.socket]) -> None:

@@ -1,4 +1,4 @@
-"""A real Apache ZooKeeper, standalone, as Debian's package ``zookeeper`` installs it."""
+"""A real Apache ZooKeeper, standalone: Debian's, or that of ``PYZK_JARS`` (:mod:`..support.jvm`)."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def _start(config: Config, directory: Path, port: int) -> Server:
     }
     file = write_config(settings, directory)
     options.append("-Dzookeeper.admin.enableServer=false")
-    process, log = launch(java(*options, SERVER, str(file)), directory)
-    assert process.stdout is not None
-    process.stdout.close()
+    process, log = launch(java(*options, SERVER, str(file)), directory, logs_output=True)
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         # A server that is just starting may leave a connection without an answer: ask again soon.

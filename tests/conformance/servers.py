@@ -94,12 +94,18 @@ def write_config(config: Config, directory: Path) -> Path:
     return path
 
 
-def launch(command: list[str], directory: Path) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start a server's process; returns it and the file its errors go to."""
+def launch(
+    command: list[str], directory: Path, *, logs_output: bool = False
+) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start a server's process; returns it and the file its errors go to.
+
+    :param logs_output: its standard output goes there too.
+    """
     log = directory / "log.txt"
     stderr: IO[bytes]
     with log.open("wb") as stderr:
+        stdout = stderr if logs_output else subprocess.PIPE
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, cwd=directory
+            command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd=directory
         )
     return process, log

@@ -15,7 +15,7 @@ from pyzk.server.testing import EmbeddedServer
 TYPES = {cls.__name__: cls for cls in faced.FACED}
 
 
-@pytest.mark.parametrize("table", ["IN_LOOP", "UNTIL_LIMIT", "UP_TO_DATE", "BORROW", "CALLS_BACK"])
+@pytest.mark.parametrize("table", ["IN_LOOP", "UNTIL_LIMIT", "UP_TO_DATE", "DIRECT", "CALLS_BACK"])
 def test_each_member_is_there(table: str) -> None:
     for where in getattr(faced, table):
         cls, dot, member = where.rpartition(".")

@@ -7,31 +7,20 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-import urllib.request
-import zipapp
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from release.build import build
 
+from .conftest import EPOCH, page, running, said_by
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.name for path in (ROOT / "pyzk").iterdir() if path.is_symlink())
 COMMANDS = ("pyzk", "pyzk-server", "pyzk-lock")
 
-EPOCH = 1_700_000_000
-
 pytest.importorskip("setuptools", minversion="77", reason="setuptools 77 or newer builds the project")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def at_one_time() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SOURCE_DATE_EPOCH", str(EPOCH))
-        yield
 
 
 def files_of_the_code() -> set[str]:
@@ -83,31 +72,6 @@ def installed(bare: Path, wheel: Path) -> Path:
     return bare
 
 
-def said_by(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@contextmanager
-def running(*command: str | Path, cwd: Path) -> Iterator[tuple[str, str]]:
-    """A server: its connect string and its URL."""
-    with subprocess.Popen(
-        [*map(str, command), "--port", "0"], cwd=cwd, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().split()[-1], process.stdout.readline().split()[-1]
-        finally:
-            process.terminate()
-
-
-def page(url: str, name: str = "") -> bytes:
-    request = urllib.request.Request(url + name, headers={"accept": "text/html"})
-    with urllib.request.urlopen(request) as answer:
-        return bytes(answer.read())
-
-
 def test_the_folder_pyzk_links_to_each_folder_of_code() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert packages - {"pyzk", "tests", "benchmarks", "release"} == set(FOLDERS)
@@ -125,7 +89,8 @@ def test_the_source_distribution_holds_what_a_reader_needs(sdist: Path) -> None:
     for folder in ("docs", "examples", "conf", *FOLDERS):
         here = {path for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"}
         assert {path.relative_to(ROOT).as_posix() for path in here} <= found
-    assert {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "pyproject.toml", "setup.py"} <= found
+    assert {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"} <= found
+    assert {"pyproject.toml", "setup.py"} <= found
 
 
 def test_two_builds_have_equal_bytes(sdist: Path, archive: Path, wheel: Path, tmp_path: Path) -> None:
@@ -163,15 +128,6 @@ def test_an_installation_in_a_bare_environment_works(installed: Path, tmp_path: 
     said = [said_by(installed / command, "--version", cwd=tmp_path).split()[1] for command in COMMANDS]
     assert said == [version] * len(COMMANDS)
     assert all(Path(file).is_relative_to(installed.parent) for file in files)
-
-
-def test_a_zipapp_serves_and_shows_the_page(bare: Path, wheel: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(wheel) as file:
-        file.extractall(tmp_path / "app")
-    zipapp.create_archive(tmp_path / "app", tmp_path / "server.pyz", main="pyzk.server.app.cli:main")
-    with running(bare / "python", tmp_path / "server.pyz", cwd=tmp_path) as (_, url):
-        for path in (ROOT / "server/control/page").iterdir():
-            assert page(url, f"page/{path.name}") == path.read_bytes()
 
 
 def test_what_errors_say_to_install_are_the_extras() -> None:

@@ -1,4 +1,8 @@
-"""Java programs, as Debian's packages install them: the real server, its client, Curator."""
+"""Java programs: the real server, its client, Curator.
+
+They are those that Debian's packages install. ``PYZK_JARS=DIR`` names a folder with the jars of other
+releases, and with all that these need; Debian's Jetty serves its admin server.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,8 @@ JUNIT = (
     "opentest4j.jar",
     "apiguardian-api.jar",
 )
+_CHOSEN = os.environ.get("PYZK_JARS", "")
+_JETTY = ("http", "io", "security", "server", "servlet", "util", "util-ajax")
 _PACKAGES = {
     ZOOKEEPER: "zookeeper",
     CURATOR: "libcurator-recipes-java",
@@ -38,6 +44,9 @@ def missing(jars: tuple[str, ...] = ZOOKEEPER, *commands: str) -> str | None:
     for command in ("java", *commands):
         if not shutil.which(command):
             return f"no {command} on the PATH"
+    if _CHOSEN and jars in (ZOOKEEPER, CURATOR):
+        pattern = f"{jars[0].removesuffix('.jar')}-[0-9]*.jar"
+        return None if list(Path(_CHOSEN).glob(pattern)) else f"no {pattern} in PYZK_JARS={_CHOSEN}"
     for jar in jars:
         if not (_JARS / jar).exists():
             return f"no {_JARS / jar} (Debian: apt-get install {_PACKAGES[jars]})"
@@ -46,7 +55,11 @@ def missing(jars: tuple[str, ...] = ZOOKEEPER, *commands: str) -> str | None:
 
 def class_path(jars: tuple[str, ...], *folders: Path) -> str:
     """For ``-cp``: these jars, and folders before them."""
-    return os.pathsep.join(map(str, (*folders, *(_JARS / jar for jar in jars))))
+    if _CHOSEN and jars in (ZOOKEEPER, CURATOR):
+        found: tuple[Path, ...] = (Path(_CHOSEN) / "*", *(_JARS / f"jetty9-{part}.jar" for part in _JETTY))
+    else:
+        found = tuple(_JARS / jar for jar in jars)
+    return os.pathsep.join(map(str, (*folders, *found)))
 
 
 def java(
@@ -63,6 +76,7 @@ def java(
     """
     options = [f"-Xmx{memory}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     options.append(f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}")
+    options.append(f"-Dlog4j2.level={log_level}")  # of the jars in PYZK_JARS; log4j writes to standard output
     return ["java", *options, "-cp", class_path(jars, *folders), *arguments]
 
 

@@ -120,7 +120,17 @@ HONOURED = [
     ("snapSizeLimitInKb=1000", "snap_size_limit", 1000),
     ("autopurge.snapRetainCount=7", "snap_retain_count", 7),
     ("autopurge.snapRetainCount=1", "snap_retain_count", 3),
-    ("autopurge.purgeInterval=24", "purge_interval", 24),
+    ("autopurge.purgeInterval=24", "purge_interval", 86400),
+    ("autopurge.purgeInterval=90m", "purge_interval", 5400),
+    ("autopurge.purgeInterval=2D", "purge_interval", 172_800),
+    ("autopurge.purgeInterval=3h", "purge_interval", 10800),
+    ("autopurge.purgeInterval=45s", "purge_interval", 45),
+    ("autopurge.purgeInterval=1001ms", "purge_interval", 2),
+    ("fips-mode=false", "fips_mode", False),
+    ("emulate=3.10", "container_max_never_used", 300_000),
+    ("emulate=3.9", "container_max_never_used", 0),
+    ("emulate=3.9.4", "reverse_dns", True),
+    ("emulate=3.9.5", "reverse_dns", False),
     ("admin.enableServer=true", "admin_port", 8080),
     ("admin.enableServer=true\nadmin.serverPort=0", "admin_port", 0),
     ("admin.enableServer=true\nadmin.serverAddress=0.0.0.0", "admin_host", "0.0.0.0"),
@@ -161,6 +171,7 @@ def test_every_key_that_is_a_setting_is_tried_above():
     tried = {key for text, _, _ in HONOURED for key in parse(text)}
     elsewhere = {"secureClientPort", "secureClientPortAddress"}  # in test_tls.py
     in_net = {"client.portUnification", "ssl.hostnameVerification", "ssl.clientHostnameVerification"}
+    in_net.add("ssl.allowReverseDnsLookup")
     elsewhere |= {*in_net, "admin.portUnification", "admin.needClientAuth"}  # in test_tls_keys.py
     elsewhere |= {"ssl.authProvider", "ssl.crl", "ssl.ocsp", "ssl.context.supplier.class"}  # refused, below
     elsewhere.add("java.security.auth.login.config")  # in test_sasl.py

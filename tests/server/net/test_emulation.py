@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from pyzk.protocol.multi import TERMINATOR
 from pyzk.protocol.operations import OpCode
 from pyzk.server.config.releases import CHANGES
 from pyzk.server.config.settings import SettingsError
+from pyzk.server.monitoring import prometheus
 from pyzk.server.monitoring.admin import answer
 from pyzk.server.net.http import Request
 from pyzk.server.testing import EmbeddedEnsemble, EmbeddedServer
@@ -168,6 +170,44 @@ def ipv6_is_invalid(world: World) -> bool:
     return reply.err == -114
 
 
+def the_resolver_is_asked(world: World) -> bool:
+    return world.service.settings.reverse_dns
+
+
+def a_container_never_used_stays(world: World) -> bool:
+    client = world.connect(timeout=40_000)
+    client.request(OpCode.CREATE_CONTAINER, r.CreateRequest("/c", b"", r.OPEN_ACL, 4))
+    for _ in range(36):
+        world.pass_time(10)
+        client.ping()
+    return client.exists("/c").err == 0
+
+
+def digest_md5_is_there(world: World) -> bool:
+    client = world.connect()
+    reply = client.request(OpCode.SASL, r.GetSASLRequest(b""))
+    assert reply.err in (0, -115)
+    return reply.err == 0
+
+
+def operations_are_not_counted(world: World) -> bool:
+    return b"zk_op_count_" not in world.open().exchange(b"mntr")
+
+
+def counters_have_no_suffix(world: World) -> bool:
+    text = prometheus.answer(Request("GET", "/metrics"), world.service, world.now).body
+    counted, quantile = b"\nconnection_request_count_total 0.0\n" in text, b'quantile="0.95"' in text
+    assert counted is quantile is (b"# HELP readlatency readlatency summary\n" in text)
+    assert (b"\nconnection_request_count 0.0\n" in text) is not counted
+    return not counted
+
+
+def the_memory_is_of_the_system(world: World) -> bool:
+    text = world.open().exchange(b"envi")
+    assert (b"\nos.memory.free=" in text) is not (b"\njvm.memory.free=" in text)
+    return b"\nos.memory.free=" in text
+
+
 OLD: dict[str, tuple[str, str, Callable[[World], bool]]] = {
     "batched-reads": ("3.5", "3.6", unknown(OpCode.ADD_WATCH)),
     "who-am-i": ("3.6", "3.7", unknown(OpCode.WHO_AM_I)),
@@ -186,7 +226,13 @@ OLD: dict[str, tuple[str, str, Callable[[World], bool]]] = {
     "null-path-in-multi": ("3.8", "3.9", a_null_path_leaves_last_processed),
     "null-acl-in-multi": ("3.8", "3.9", a_null_acl_is_of_one_operation),
     "snapshots-over-http": ("3.8", "3.9", there_is_no_snapshot_command),
-    "ipv6-acl": ("3.9", "3.9.4", ipv6_is_invalid),
+    "ipv6-acl": ("3.9.3", "3.9.4", ipv6_is_invalid),
+    "no-reverse-dns": ("3.9.4", "3.9", the_resolver_is_asked),
+    "container-never-used": ("3.9", "3.10", a_container_never_used_stays),
+    "fips-sasl": ("3.9", "3.10", digest_md5_is_there),
+    "operation-counters": ("3.9", "3.10", operations_are_not_counted),
+    "prometheus-names": ("3.9", "3.10", counters_have_no_suffix),
+    "memory-of-jvm": ("3.9", "3.10", the_memory_is_of_the_system),
 }
 """By row: a release with the old behaviour, one with the new, and a function that tells the two apart."""
 
@@ -194,8 +240,50 @@ OLD: dict[str, tuple[str, str, Callable[[World], bool]]] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change(name: str) -> None:
     before, after, is_old = OLD[name]
-    assert is_old(World(emulate=before, enforce_quota=True))
-    assert not is_old(World(emulate=after, enforce_quota=True))
+    settings: dict[str, Any] = {"enforce_quota": True, "sasl_users": {"bob": "secret"}}
+    assert is_old(World(emulate=before, **settings))
+    assert not is_old(World(emulate=after, **settings))
+
+
+def counted(world: World) -> dict[str, int]:
+    """Return the counters that only 3.10 has, if they are not zero."""
+    lines = world.open().exchange(b"mntr").decode().splitlines()
+    found = (line.removeprefix("zk_").split("\t") for line in lines)
+    return {
+        key: int(value) for key, value in found if key.startswith(("op_count", "ttl_node")) and value != "0"
+    }
+
+
+@pytest.mark.parametrize("data", [False, True])
+def test_the_operations_that_3_10_counts(data: bool, tmp_path: Path) -> None:
+    world = World(emulate="3.10", extended_types=True, **({"data": tmp_path} if data else {}))
+    client = world.connect()
+    client.create("/t", flags=5, ttl=1000)
+    client.create("/n")
+    assert client.create("/n").err == -110  # a write that is refused is not counted
+    assert client.get("/none").err == -101  # a read is
+    client.children("/")
+    client.multi(create_op("/m"))
+    client.delete("/t")
+    client.ping()
+    assert counted(world) == {
+        "op_count_total": 8,
+        "op_count_create_session": 1,
+        "op_count_create": 2,
+        "op_count_delete": 1,
+        "op_count_get_data": 1,
+        "op_count_get_children": 1,
+        "op_count_multi": 1,
+        "op_count_ping": 1,
+        "ttl_node_created_count": 1,
+        "ttl_node_deleted_count": 1,
+    }
+    world.open().exchange(b"srst")
+    assert counted(world) == {}
+
+
+def test_fips_mode_can_be_switched_off() -> None:
+    assert digest_md5_is_there(World(emulate="3.10", fips_mode=False, sasl_users={"bob": "secret"}))
 
 
 def test_the_read_only_byte_of_3_9_0() -> None:

@@ -164,16 +164,18 @@ async def test_the_names_of_a_certificate(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(trio.socket, "getnameinfo", getnameinfo)
     wild = {"subjectAltName": (("DNS", "*.example.org"),)}
     common = {"subject": ((("commonName", "host.example.org"),),)}
-    await check(wild, "192.0.2.1")
-    await check(common, "192.0.2.1")
-    await check({"subjectAltName": (("IP Address", "192.0.2.9"),)}, "::ffff:192.0.2.9")
+    await check(wild, "192.0.2.1", True)
+    await check(common, "192.0.2.1", True)
+    await check({"subjectAltName": (("IP Address", "192.0.2.9"),)}, "::ffff:192.0.2.9", False)
     for certificate, host in (
         (common | {"subjectAltName": (("DNS", "other.example"),)}, "192.0.2.1"),
         (wild, "192.0.2.9"),
         ({}, "192.0.2.1"),
     ):
         with pytest.raises(HostNameError, match="its certificate is not for "):
-            await check(certificate, host)
+            await check(certificate, host, True)
+    with pytest.raises(HostNameError, match=r"with ssl\.allowReverseDnsLookup=true the name"):
+        await check(wild, "192.0.2.1", False)
 
 
 @pytest.mark.parametrize(

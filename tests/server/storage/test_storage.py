@@ -26,6 +26,7 @@ from pyzk.server.core.txn import Replace
 from pyzk.server.storage import snapshots
 from pyzk.server.storage.building import stored_stat
 from pyzk.server.storage.directory import StorageError
+from pyzk.server.storage.engine import JournaledEngine
 from pyzk.server.testing import tree_io
 
 from ...support.histories import SETTINGS, START, Action, Run, action, set_up_quota
@@ -410,7 +411,7 @@ def test_a_snapshot_begins_a_new_log_and_has_a_digest_if_nothing_changed(tmp_pat
 
 
 def test_old_files_are_deleted_as_the_keys_say(tmp_path: Path) -> None:
-    run = Run(world(tmp_path, purge_interval=1, snap_retain_count=3))
+    run = Run(world(tmp_path, purge_interval=3600, snap_retain_count=3))
     storage = run.world.storage
     assert storage is not None
     for number in range(6):
@@ -432,7 +433,7 @@ def test_old_files_are_deleted_as_the_keys_say(tmp_path: Path) -> None:
 
 def test_logs_may_have_a_directory_of_their_own(tmp_path: Path) -> None:
     def start() -> World:
-        return world(tmp_path / "data", data_log_dir=str(tmp_path / "logs"), purge_interval=1)
+        return world(tmp_path / "data", data_log_dir=str(tmp_path / "logs"), purge_interval=3600)
 
     server = start()
     server.connect().create("/a")
@@ -544,7 +545,7 @@ def test_damage_refuses_the_start_and_the_repair_deletes_nothing(
 
     storage = Storage(tmp_path, Settings(), repair=True)
     storage.load()
-    engine = storage.make_engine(Settings(), now=0, epoch=0)
+    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=0)
     assert set(engine.tree.nodes) & {"/1", "/2", "/3"} == {"/1"}
     assert (tmp_path / "version-2" / "set-aside-1" / "log.1").read_bytes() == bytes(data)
     assert "moved to set-aside-1: log.1" in caplog.text

@@ -24,6 +24,7 @@ from pyzk.server.storage import entries, snapshots
 from pyzk.server.storage import storage as storages
 from pyzk.server.storage.building import build, collector_paused
 from pyzk.server.storage.directory import DataDirectory, StorageError
+from pyzk.server.storage.engine import JournaledEngine
 from pyzk.server.storage.journal import Journal, JournalFailed
 from pyzk.server.storage.snapshots import SnapshotWriter, export
 from pyzk.server.storage.storage import Storage
@@ -479,7 +480,7 @@ def test_a_later_engine_is_empty_and_its_zxids_go_on(tmp_path: Path) -> None:
     first.engine.handle(client.connection, OpCode.SET_DATA, bytes(8) + SET, 0)
     under_way = storage.snapshot_steps()
     next(under_way)
-    engine = storage.make_engine(Settings(), now=0, epoch=0)
+    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=0)
     assert engine.zxid == first.zxid == 3
     assert "/a" not in engine.tree.nodes
     assert len(engine.sessions) == 0
