@@ -32,6 +32,14 @@ def test_what_is_hidden_is_there(cls: type) -> None:
     assert not missing
 
 
+def test_what_sends_one_request_after_the_other_may_be_done_by_the_caller() -> None:
+    assert {"get", "set", "ensure_path", "create", "get_config", "multi"} <= {
+        where.removeprefix("ZooKeeper.") for where in faced.DIRECT
+    }
+    for name in ("delete", "get_and_watch", "update_hosts", "watch"):
+        assert f"ZooKeeper.{name}" not in faced.DIRECT
+
+
 def test_classes_that_wait_for_requests_are_there() -> None:
     assert set(TYPES) >= faced.WAIT_FOR_REQUESTS
 
