@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..app.embedded_ensemble import EmbeddedEnsemble, open_ensemble
     from ..ensemble.errors import EnsembleError
     from ..ensemble.timing import Timing
+    from ..sweep import NotControlled, SweepFailed, sweep
     from .advisor.finding import Finding
     from .chaos import Chaos, Injected
     from .clock import ServerClock
@@ -51,6 +52,7 @@ _HOMES = {
     "LocalEnsemble": ".ensemble",
     "LocalServer": ".host",
     "Node": ".tree_io",
+    "NotControlled": "..sweep",
     "NotInTime": ".errors",
     "ServerCase": "..app.case",
     "ServerClock": ".clock",
@@ -58,10 +60,12 @@ _HOMES = {
     "ServerStopped": ".in_thread",
     "SessionInfo": ".sessions",
     "Snapshot": ".snapshots",
+    "SweepFailed": "..sweep",
     "Timing": "..ensemble.timing",
     "UnknownSessionError": ".sessions",
     "open_ensemble": "..app.embedded_ensemble",
     "open_server": "..app.embedded",
+    "sweep": "..sweep",
 }
 
 __all__ = [
@@ -80,6 +84,7 @@ __all__ = [
     "LocalEnsemble",
     "LocalServer",
     "Node",
+    "NotControlled",
     "NotInTime",
     "ServerCase",
     "ServerClock",
@@ -87,11 +92,13 @@ __all__ = [
     "ServerStopped",
     "SessionInfo",
     "Snapshot",
+    "SweepFailed",
     "Timing",
     "UnknownSessionError",
     "clients",
     "open_ensemble",
     "open_server",
+    "sweep",
 ]
 
 
