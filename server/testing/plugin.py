@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures, options, and the report of a failing test about its server.
 
-* The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``;
-  :mod:`.factories` makes others.
+* The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``, of which
+  :mod:`.factories` makes more. Those that are clients of ours are in a plugin that is only named here.
 * An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
 * If a test fails, its report gets the timeline and the tree of each server that its fixtures have started, or
   the test itself.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,9 +37,13 @@ _OPTIONS = {
     "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
 }
 
+_BUDGET = "seconds that each sweep may take (default: what the test says, or 10)"
+_MARKER = "zk_sweep(**options): run an async test with every fault and in every order (docs/sweep.md)"
 _WHEN = ("always", "failed", "never")
 _TIMELINE = "the report of which tests has timeline and tree: always (pytest -rP shows them), failed, never"
 _ADVISE = "show what clients have done wrong, after the run; =error: such tests fail (docs/advisor.md)"
+
+pytest_plugins = ["pyzk.server.app.client_fixtures"]
 
 zk_server = factories.zk_server()
 zk_client = factories.zk_client()
@@ -64,10 +68,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     mode = {"nargs": "?", "const": "warn", "default": None, "metavar": "warn|error"}
     group.addoption("--zk-advise", dest="zk_advise", **mode, help=_ADVISE)
     parser.addini("zk_advise", f"warn: {_ADVISE}", default="")
+    group.addoption("--zk-sweep-budget", dest="zk_sweep_budget", metavar="SECONDS", type=float, help=_BUDGET)
+    text = "run only what this token of a report says, in each sweep"
+    group.addoption("--zk-sweep-replay", dest="zk_sweep_replay", metavar="TOKEN", help=text)
+    text = "append the report of each sweep to this file, a JSON object each"
+    group.addoption("--zk-sweep-json", dest="zk_sweep_json", metavar="FILE", help=text)
     parser.addini("zk_advise_ignore", "rules of --zk-advise that are left out", type="args", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _MARKER)
     if config.getoption("zk_hold") and config.getoption("numprocesses", None):
         raise pytest.UsageError("--zk-hold-on-failure: nobody can press Enter for pytest-xdist; add -n 0")
     if factories.option(config, "timeline") not in _WHEN:
@@ -79,6 +89,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
         advising = Advising.of(mode, config.getini("zk_advise_ignore"))
         config.pluginmanager.register(advising, "zk_advising")
+
+
+@pytest.fixture
+def zk_sweep(request: pytest.FixtureRequest) -> Callable[..., object]:
+    """:func:`pyzk.server.testing.sweep`, with the options of the command line; what failed comes first."""
+    from ..sweep.in_pytest import sweeper
+
+    return sweeper(request.node)
+
+
+@pytest.fixture
+def zk_lab() -> None:
+    """The lab of a test with the marker ``zk_sweep``; each run has one of its own."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
+    marker = pyfuncitem.get_closest_marker("zk_sweep")
+    if marker is None:
+        return None
+    from ..sweep.in_pytest import run_marked
+
+    run_marked(pyfuncitem, marker)
+    return True
 
 
 @pytest.hookimpl(wrapper=True)
