@@ -30,7 +30,15 @@ ALLOWED: dict[str, set[str]] = {
     "server.ensemble": SHOWN,
     "server.testing": {*SHOWN, "server.ensemble"},
     "server.control": {*SHOWN, "server.ensemble", "server.testing"},
-    "server.app": {*SHOWN, "server.ensemble", "server.testing", "server.control"},
+    "server.app": {
+        *SHOWN,
+        "server.ensemble",
+        "server.testing",
+        "server.control",
+        "client",
+        "aio",
+        "blocking",
+    },
     "server.sweep": {*SHOWN, "server.testing", "server.app", "client", "recipes"},
 }
 """Room: what it may import, besides itself; inside functions and for types too."""

@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..app import clients
+    from ..app.case import ServerCase
     from ..app.embedded import EmbeddedServer, open_server
     from ..app.embedded_ensemble import EmbeddedEnsemble, open_ensemble
     from ..ensemble.errors import EnsembleError
@@ -52,6 +54,7 @@ _HOMES = {
     "Node": ".tree_io",
     "NotControlled": "..sweep",
     "NotInTime": ".errors",
+    "ServerCase": "..app.case",
     "ServerClock": ".clock",
     "ServerDied": ".in_thread",
     "ServerStopped": ".in_thread",
@@ -83,6 +86,7 @@ __all__ = [
     "Node",
     "NotControlled",
     "NotInTime",
+    "ServerCase",
     "ServerClock",
     "ServerDied",
     "ServerStopped",
@@ -91,6 +95,7 @@ __all__ = [
     "SweepFailed",
     "Timing",
     "UnknownSessionError",
+    "clients",
     "open_ensemble",
     "open_server",
     "sweep",
@@ -98,6 +103,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "clients":
+        return import_module("..app.clients", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name], __name__), name)

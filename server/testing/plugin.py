@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures, options, and the report of a failing test about its server.
 
-* The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``;
-  :mod:`.factories` makes others.
+* The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``, of which
+  :mod:`.factories` makes more. Those that are clients of ours are in a plugin that is only named here.
 * An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
 * If a test fails, its report gets the timeline and the tree of each server that its fixtures have started, or
   the test itself.
@@ -42,6 +42,8 @@ _MARKER = "zk_sweep(**options): run an async test with every fault and in every 
 _WHEN = ("always", "failed", "never")
 _TIMELINE = "the report of which tests has timeline and tree: always (pytest -rP shows them), failed, never"
 _ADVISE = "show what clients have done wrong, after the run; =error: such tests fail (docs/advisor.md)"
+
+pytest_plugins = ["pyzk.server.app.client_fixtures"]
 
 zk_server = factories.zk_server()
 zk_client = factories.zk_client()
