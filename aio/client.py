@@ -240,9 +240,7 @@ class ZooKeeper(TaskFace, of=TrioZooKeeper):
         :raises BadVersionError: the present configuration has another version.
         :raises NoAuthError: this client is not allowed to.
         """
-        return await self._request(
-            self._trio.reconfig, joining, leaving, new_members, from_config=from_config
-        )
+        return await self._direct(self._trio.reconfig, joining, leaving, new_members, from_config=from_config)
 
     async def get(self, path: str) -> tuple[Data, Stat]:
         """Read the data and the Stat. Data that is null on the server is None, and empty data is ``b""``.

@@ -29,13 +29,13 @@ class TaskFace(Face):
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[Any]:
         """Do what :meth:`_call` does, for a function that waits for requests alone: it needs no task."""
-        return TASKS.call(self._loop, function, args, kwargs, True)
+        return TASKS.call(self._loop, function, args, kwargs, waits_for_requests=True)
 
     def _direct(
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[Any]:
-        """Do what :meth:`_request` does, in this thread while it has the connection on loan."""
-        return TASKS.call(self._loop, function, args, kwargs, True, True)
+        """Do what :meth:`_request` does, in this event loop if it may (:mod:`pyzk.bridge.direct`)."""
+        return TASKS.call(self._loop, function, args, kwargs, direct=True)
 
     def _call_back(
         self, function: Callable[..., Coroutine[Any, Any, object]], callback: Callable[..., object]

@@ -6,10 +6,10 @@ import asyncio
 from contextlib import suppress
 from weakref import WeakKeyDictionary, ref
 
+from ..bridge.direct.tasks import Reading
 from ..bridge.loop import Loop
 from ..bridge.wakeups import Bell, Mailbox
 from ..client import ClosingError
-from .reading import Reading
 
 
 class Home(Mailbox):
@@ -23,7 +23,7 @@ class Home(Mailbox):
         self._loop = ref(loop)
         self._bell: Bell | None = None
         self._clients = 0
-        self._borrower: Reading | None = None
+        self._direct: Reading | None = None
 
     @staticmethod
     def of(loop: asyncio.AbstractEventLoop) -> Home:
@@ -33,11 +33,11 @@ class Home(Mailbox):
             home = _homes[loop] = Home(loop)
         return home
 
-    def borrower(self, client: Loop) -> Reading:
-        """Return how this event loop borrows the connections of a client's loop."""
-        if self._borrower is None or self._borrower.loop is not client:
-            self._borrower = Reading(client, self.post)
-        return self._borrower
+    def direct(self, client: Loop) -> Reading:
+        """Return what makes calls in this event loop (:mod:`pyzk.bridge.direct`)."""
+        if self._direct is None or self._direct.loop is not client:
+            self._direct = Reading(client, self.post)
+        return self._direct
 
     def attach(self) -> None:
         """Note that a client was opened in this loop: a bell is worth its file descriptors."""
@@ -57,7 +57,7 @@ class Home(Mailbox):
         self._clients -= 1
         loop, bell = self._loop(), self._bell
         if not self._clients:
-            self._borrower = None
+            self._direct = None
         if not self._clients and bell is not None and loop is not None:
             self._bell = None
             loop.remove_reader(bell.fileno())

@@ -30,6 +30,7 @@ from weakref import WeakKeyDictionary, ref
 import trio
 
 from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, calling_back, enter
+from ..bridge.direct.calls import DirectCall
 from ..bridge.loop import Loop
 from ..bridge.objects import Objects
 from ..client import ClosingError
@@ -139,12 +140,11 @@ class Question:
         self._client.ask(ask)
         return self
 
-    def do(self, call: Call) -> Self:
-        """Do it over a connection on loan, or ask it; to be awaited at once."""
+    def do(self, call: DirectCall) -> Self:
+        """Do it in this event loop, or ask it; to be awaited at once."""
         self._ask = call
         call.reply = self._answer
-        if not self._home.borrower(self._client).carry_out(call, self):
-            self._client.ask(call)
+        self._home.direct(self._client).begin(call, self)
         return self
 
     def _answer(self, value: Any, error: BaseException | None) -> None:
@@ -260,18 +260,24 @@ class Tasks(Objects):
         args: Any,
         kwargs: Any,
         waits_for_requests: bool = False,
-        borrows: bool = False,
+        direct: bool = False,
     ) -> Any:
         """Have ``function(*args, **kwargs)`` awaited in the loop, and return its result.
 
-        :param borrows: whether this thread may do it itself, over a connection on loan.
+        :param waits_for_requests: whether it waits for requests alone: then it needs no task of trio.
+        :param direct: whether it sends one request after the other: then this event loop may do it itself.
         """
         try:
             task = _current_task()
             question = Question(task, loop)
-            call = Call(task, function, args, kwargs, waits_for_requests=waits_for_requests)
             try:
-                value = await (question.do(call) if borrows else question.ask(call))
+                if direct:
+                    value = await question.do(
+                        DirectCall(task, function, args, kwargs, waits_for_requests=True)
+                    )
+                else:
+                    call = Call(task, function, args, kwargs, waits_for_requests=waits_for_requests)
+                    value = await question.ask(call)
             except Interrupted as cut:
                 self._note_cancelled(task, question)
                 raise question.cancelled_error(cut) from None

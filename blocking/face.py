@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, ParamSpec
 
 from ..bridge.agent import Call, calls_back
+from ..bridge.direct.calls import DirectCall
+from ..bridge.direct.threads import begin
 from ..bridge.objects import Face
 from ..recipes.base.tracebacks import drop_frames
 from .threads import SHOWN_SHORT, THREADS, Block
@@ -46,10 +48,10 @@ class ThreadFace(Face):
     def _direct(
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
     ) -> Any:
-        """Do what :meth:`_request` does, in this thread while it has the connection on loan."""
+        """Do what :meth:`_request` does, in this thread if it may (:mod:`pyzk.bridge.direct`)."""
         try:
-            call = Call(threading.current_thread(), function, args, kwargs, waits_for_requests=True)
-            return THREADS.converse(self._loop, call, THREADS.wrap, True)
+            call = DirectCall(threading.current_thread(), function, args, kwargs, waits_for_requests=True)
+            return THREADS.converse(self._loop, call, THREADS.wrap, begin)
         except SHOWN_SHORT as error:
             drop_frames(error)
             raise

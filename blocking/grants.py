@@ -143,9 +143,11 @@ class Grant(ThreadFace, of=TrioGrant):
         return self._wrap(self._trio.fence())
 
     def fences(self) -> list[Check]:
-        """Return one operation for each znode of the lock. Together they fail unless the lock is still held.
+        """Return one operation for each znode of the lock.
 
-        zk.multi([*grant.fences(), SetData("/guarded", b"...")])
+            zk.multi([*grant.fences(), SetData("/guarded", b"...")])
+
+        The transaction fails unless the lock is still held.
         """
         return self._wrap(self._trio.fences())
 

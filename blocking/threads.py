@@ -23,7 +23,7 @@ from typing import Any, Self
 import trio
 
 from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, calling_back, enter
-from ..bridge.borrowing import Waiting
+from ..bridge.direct.threads import forget
 from ..bridge.exits import Exit, guard
 from ..bridge.loop import Loop
 from ..bridge.objects import Face, Objects
@@ -46,23 +46,10 @@ _OWN_THREAD = (
 
 
 class _Bodies(threading.local):
-    """The blocks that a thread is in, and how it borrows."""
+    """The blocks that a thread is in."""
 
     def __init__(self) -> None:
         self.open: list[Body] = []
-        self._borrower: Waiting | None = None
-
-    def borrower(self, loop: Loop) -> Waiting:
-        """Return that of this thread."""
-        if self._borrower is None or self._borrower.loop is not loop:
-            self._borrower = Waiting(loop)
-        return self._borrower
-
-    def forget(self) -> None:
-        """Forget the loop: a client was closed."""
-        borrower, self._borrower = self._borrower, None
-        if borrower is not None:
-            borrower.close()
 
 
 _bodies = _Bodies()
@@ -130,20 +117,25 @@ class Threads(Objects):
 
         return notice
 
-    def converse(self, loop: Loop, ask: Ask, take: Callable[[Any, Loop], Any], borrows: bool = False) -> Any:
+    def converse(
+        self,
+        loop: Loop,
+        ask: Ask,
+        take: Callable[[Any, Loop], Any],
+        begin: Callable[[Loop, Any], object] = Loop.ask,
+    ) -> Any:
         """Ask, wait for the answer, and return what ``take`` makes of it. Whoever calls this returns that at
         once: where Python looks for signals in between, an exception would lose it.
 
         :param take: called with the answer, and the loop.
-        :param borrows: whether this thread may do it itself, over a connection on loan.
+        :param begin: called with the loop and what is asked.
         """
         if trio.lowlevel.in_trio_run():
             raise RuntimeError(_OWN_THREAD if loop.is_current else _IN_TRIO)
         waiter: Waiter[Any] = Waiter()
         ask.reply = waiter.answer
         try:
-            if not borrows or not _bodies.borrower(loop).carry_out(ask):  # type: ignore[arg-type]
-                loop.ask(ask)
+            begin(loop, ask)
             waiter.pause()
             return take(waiter.result(), loop)
         except BaseException as error:
@@ -321,7 +313,7 @@ class Block:
             if self.face is not None:
                 self.face._closed(self)
             if self._attaches:
-                _bodies.forget()
+                forget()
                 Loop.leave_all(self)
 
 

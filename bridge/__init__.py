@@ -11,8 +11,7 @@ The rules:
   (:mod:`.agent`). A caller that is in blocks (``with lock``) keeps its agent, and everything that it asks is
   done inside these blocks: when trio cancels one of them, the calls in it are cancelled too. So the recipes
   decide what a loss is and which error it raises, and nothing of that is said again here.
-* A caller that makes one call after another is lent the connection, and then pays for no hop
-  (:mod:`.borrowing`).
+* A caller that makes one call after another does them itself, and then pays for no hop (:mod:`.direct`).
 * A face is a class for threads or for asyncio with the methods, signatures and docstrings of a class of the
   client or of the recipes. The classes of both packages are source that :mod:`.generate` has written; their
   methods hand over to :mod:`pyzk.blocking.face` and :mod:`pyzk.aio.face`.

@@ -42,10 +42,7 @@ from typing import Any
 import trio
 
 from ..client import ClosingError
-from ..client.loan import Borrower
 from ..client.pending import Taskless
-from ..client.request import Request
-from ..client.runner import Runner
 from ..recipes.base.holder import Lapsing, OnBehalf, on_behalf
 from ..recipes.locks.acquiring import Grants
 from ..recipes.locks.grant import Grant
@@ -79,9 +76,6 @@ class Call:
     :ivar interrupt: called in the loop when a block around a body of this call was cancelled.
     :ivar scope: of the task that does it, while an agent does.
     :ivar waits_for_requests: whether it waits for requests alone, and needs no task.
-    :ivar borrowed: whether its borrower does it: nobody else may touch it.
-    :ivar borrower: who can do it over a connection on loan, if there is one; ``lender``: who lends it. Both
-        are None if it is done here in any case.
     :ivar taskless: what does it without a task.
     :ivar entered: whether it has entered a block, or called back.
     :ivar taken: whether it has come to an agent.
@@ -89,15 +83,12 @@ class Call:
 
     __slots__ = (
         "args",
-        "borrowed",
-        "borrower",
         "cancelled",
         "entered",
         "function",
         "holder",
         "interrupt",
         "kwargs",
-        "lender",
         "reply",
         "scope",
         "taken",
@@ -124,15 +115,12 @@ class Call:
         self.reply: Reply
         self.scope: trio.CancelScope | None = None
         self.taskless: Taskless | None = None
-        self.borrowed = False
-        self.borrower: Borrower | None = None
-        self.lender: Runner | None = None
         self.cancelled = False
         self.entered = False
         self.taken = False
 
     def start(self) -> None:
-        """Do it without a task; called in the loop, or by its borrower."""
+        """Do it without a task."""
         try:
             coroutine = self.function(*self.args, **self.kwargs)
         except BaseException as error:  # wrong arguments
@@ -141,40 +129,18 @@ class Call:
             self.taskless = Taskless(coroutine, self.reply)
 
     def do_directly(self) -> None:
-        """Do it without a task in the loop; go on with it, if its borrower has begun with it."""
-        if self.lender is not None:
-            self.lender.asker = self.borrower
-        if self.taskless is None:
-            self.start()
-            return
-        self.adopt()
-        if self.cancelled:
-            self.taskless.cancel(Interrupted())
-        elif self.lender is not None and self.request is not None:
-            self.lender.submit_late(self.request)
-
-    def adopt(self) -> None:
-        """Note that the loop does it from now on; called in the loop."""
-        self.borrowed = False
-
-    @property
-    def request(self) -> Request[Any] | None:
-        """What it waits for without a task; None if it does not."""
-        return self.taskless.request if self.taskless is not None else None
+        """Do it without a task in the loop; called there."""
+        self.start()
 
     def forget(self) -> None:
-        """Begin anew, after its borrower has begun with it."""
-        self.borrowed = False
-        if self.taskless is not None:
-            self.taskless.close()
-            self.taskless = None
+        """Have an agent begin with it anew; called in the loop."""
 
     def cancel(self) -> None:
         """Cancel it; called in the loop."""
         self.cancelled = True
         if self.scope is not None:
             self.scope.cancel()
-        elif self.taskless is not None and not self.borrowed:
+        elif self.taskless is not None:
             self.taskless.cancel(Interrupted())
 
 
@@ -513,8 +479,8 @@ class Agents:
         agent.give(ask)
 
     def allow(self, call: Call) -> bool:
-        """Return whether a call may be done by its borrower, in the blocks that its caller is in. Called
-        while the loop waits."""
+        """Return whether a call may be done by its caller, in the blocks that the caller is in. Called while
+        the loop waits."""
         agent = self._busy.get(call.holder)
         return agent is None or agent.do_directly(call)
 

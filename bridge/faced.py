@@ -6,6 +6,8 @@ all faces.
 
 from __future__ import annotations
 
+import ast
+import inspect
 from types import FunctionType
 from typing import Any
 
@@ -149,8 +151,8 @@ UNTIL_LIMIT = {"Grant.check"}
 next step, so the limit of the hold is compared with the clock in the caller's thread as well."""
 
 UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics", "ZooKeeper.watch_count"}
-"""Members that are read in the loop as long as it runs: they tell of calls over a connection on loan, too
-(:mod:`.borrowing`), and count what the loop may change meanwhile."""
+"""Members that are read in the loop as long as it runs: they tell of calls that callers make
+themselves, too (:mod:`.direct`), and count what the loop may change meanwhile."""
 
 CALLS_BACK = {"LeaderElection.run", "retry"}
 """Functions that call a function of their caller, and wait for it."""
@@ -161,16 +163,33 @@ WAIT_FOR_REQUESTS = {"Pending", "ZooKeeper"}
 WAIT_FOR_MORE = {"ZooKeeper.update_hosts"}
 """Their methods that wait for more than requests."""
 
-BORROW = {
-    f"ZooKeeper.{name}"
-    for name in (
-        *("create", "create_with_stat", "ensure_path", "multi", "set", "set_acl"),
-        *("exists", "get", "get_acl", "get_children", "get_children_and_stat", "get_all_children_number"),
-        *("get_config", "get_ephemerals", "multi_read", "sync", "who_am_i"),
-    )
-}
-"""Methods that send one request after the other, and use no watches: a caller may do them itself, over a
-connection on loan (:mod:`.borrowing`)."""
+
+def _in_sequence(cls: type) -> set[str]:
+    """Return the methods of a class that send one request after the other, and use no watches: they await
+    ``_call``, or such a method, and nothing else."""
+    (node,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(node, ast.ClassDef)
+    methods = [each for each in node.body if isinstance(each, ast.AsyncFunctionDef)]
+    awaited = {
+        method.name: {
+            ast.unparse(each.value).partition("(")[0]
+            for each in ast.walk(method)
+            if isinstance(each, ast.Await)
+        }
+        for method in methods
+    }
+    found: set[str] = set()
+    while more := {
+        name
+        for name, used in awaited.items()
+        if name not in found and used <= {"self._call", *[f"self.{each}" for each in found]}
+    } - {"_call"}:
+        found |= more
+    return {f"{cls.__name__}.{name}" for name in found}
+
+
+DIRECT = _in_sequence(client.ZooKeeper)
+"""Methods that a caller may do itself (:mod:`.direct`)."""
 
 NOTICES = {"on_lost"}
 """Methods that take a function of the user, call it, and do not wait for it."""

@@ -41,7 +41,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -51,7 +51,7 @@ import attrs
 from .. import client, recipes
 from . import faced
 from .faced import FACED, LEFT_OUT, MODULES
-from .names import FACES, mentions_face, module_of, origin
+from .names import FACES, Imports, mentions_face, module_of, origin, rank
 
 ROOT = Path(__file__).parents[1]
 _MADE = "Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."
@@ -179,53 +179,9 @@ def _package(side: Side, defined: dict[str, str]) -> str:
         imports.add(f".{defined[name]}" if name in defined else f"..{home}", name)
     for name, module in side.extras.items():
         imports.add(module, name)
-    names = sorted([*exported(), *side.extras], key=lambda name: (_rank(name), name))
+    names = sorted([*exported(), *side.extras], key=lambda name: (rank(name), name))
     listed = "\n".join(f"    {name!r}," for name in names)
     return f'"""{side.head}\n{_MADE}\n"""\n\n{imports.text()}\n\n__all__ = [\n{listed}\n]\n'
-
-
-def _rank(name: str) -> int:
-    """Return whether a name is that of a constant, a class or something else, as ruff sorts names."""
-    return 0 if name.isupper() else 1 if name[0].isupper() else 2
-
-
-def _sorted(names: Iterable[str]) -> list[str]:
-    """Sort what is imported as ruff does."""
-    return sorted(names, key=lambda name: (_rank(name.partition(" ")[0].rstrip(",")), name.lower()))
-
-
-class Imports:
-    """The imports of a file."""
-
-    def __init__(self) -> None:
-        self._modules: set[str] = set()
-        self._names: dict[str, set[tuple[str, str]]] = {}
-
-    def module(self, name: str) -> None:
-        """Import a module."""
-        self._modules.add(name)
-
-    def add(self, module: str, name: str, alias: str = "") -> None:
-        """Import a name from a module."""
-        if module.startswith("pyzk."):
-            module = f"..{module.removeprefix('pyzk.')}"
-        self._names.setdefault(module, set()).add((name, alias))
-
-    def text(self) -> str:
-        lines = [f"import {name}" for name in sorted(self._modules)]
-        for module in sorted(self._names, key=lambda name: (_section(name), name)):
-            aliases = dict(self._names[module])
-            plain = ", ".join(_sorted([name for name, alias in aliases.items() if not alias]))
-            listed = [f"{name} as {alias}" for name, alias in aliases.items() if alias]
-            lines += [
-                f"from {module} import {each}" for each in _sorted([*listed, *([plain] if plain else [])])
-            ]
-        return "\n".join(lines)
-
-
-def _section(module: str) -> tuple[bool, int]:
-    dots = len(module) - len(module.lstrip("."))
-    return dots > 0, -dots
 
 
 class Written:
@@ -559,7 +515,7 @@ def _way(where: str) -> str:
     """Return what calls a method that waits."""
     if where in faced.CALLS_BACK:
         return "_call_back"
-    if where in faced.BORROW:
+    if where in faced.DIRECT:
         return "_direct"
     requests = where.partition(".")[0] in faced.WAIT_FOR_REQUESTS and where not in faced.WAIT_FOR_MORE
     return "_request" if requests else "_call"

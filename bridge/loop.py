@@ -29,8 +29,8 @@ from weakref import WeakSet
 import trio
 
 from ..client import ClosingError
-from ..client.loan import Lender
 from .agent import Agents, Ask, Call
+from .direct.lending import Lenders
 from .wakeups import Bell, Mailbox, Waiter
 
 T = TypeVar("T")
@@ -62,37 +62,6 @@ class _Clock(trio.abc.Clock):
         return deadline - time.monotonic()
 
 
-class Lenders(trio.abc.Instrument):
-    """Those who lend connections while the loop waits (:mod:`.borrowing`).
-
-    :param wake: has the loop go on at once.
-    :ivar offers: who is ready to lend.
-    """
-
-    def __init__(self, wake: Callable[[], object]) -> None:
-        self._wake = wake
-        self.offers: dict[Lender, None] = {}
-
-    def before_io_wait(self, timeout: float) -> None:
-        """Lend, unless the loop goes on at once."""
-        if timeout > 0:
-            for lender in self.offers:
-                if not lender.lend():
-                    self._wake()
-
-    def after_io_wait(self, timeout: float) -> None:
-        """Take back what was lent."""
-        if timeout > 0:
-            while self.offers:
-                lender, _ = self.offers.popitem()
-                try:
-                    lender.take_back()
-                except (
-                    Exception
-                ) as error:  # else trio removes this object, and nothing is taken back any more
-                    lender.end_connection(f"after a loan: {error!r}")
-
-
 class Loop:
     """A trio loop in a daemon thread.
 
@@ -100,7 +69,7 @@ class Loop:
     :ivar forked: whether this process is a fork of that one.
     :ivar started: whether its thread runs, or has run.
     :ivar exiting: whether the interpreter exits.
-    :ivar lenders: who lends connections while the loop waits.
+    :ivar lenders: what is done as the loop begins to wait, and as it goes on (:mod:`.direct`).
     """
 
     def __init__(self) -> None:
@@ -198,8 +167,8 @@ class Loop:
         self._agents.dispatch(ask)
 
     def allows(self, call: Call) -> bool:
-        """Return whether a caller may do a call over a connection on loan, while the loop waits. It may not
-        after a call that the loop was asked for: requests are sent in the order of the calls."""
+        """Return whether a caller may do a call itself, while the loop waits. It may not after a call that
+        the loop was asked for: requests are sent in the order of the calls."""
         return not self._mailbox.is_woken and self._agents.allow(call)
 
     def look(self, function: Callable[..., T], *args: Any) -> T:

@@ -1,4 +1,5 @@
-"""Where the names come from that a class of the client or of the recipes uses; for :mod:`.generate`."""
+"""The names that a class of the client or of the recipes uses: where they come from, and how a generated file
+imports them; for :mod:`.generate`."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import functools
 import importlib
 import inspect
 import sys
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -82,3 +84,48 @@ def _leads_to_face(name: str, home: ModuleType) -> bool:
         return False
     source, definition = origin(name, home)
     return mentions_face(definition, source)
+
+
+def rank(name: str) -> int:
+    """Return whether a name is that of a constant, a class or something else, as ruff sorts names."""
+    return 0 if name.isupper() else 1 if name[0].isupper() else 2
+
+
+def _sorted(names: Iterable[str]) -> list[str]:
+    """Sort what is imported as ruff does."""
+    return sorted(names, key=lambda name: (rank(name.partition(" ")[0].rstrip(",")), name.lower()))
+
+
+class Imports:
+    """The imports of a file."""
+
+    def __init__(self) -> None:
+        self._modules: set[str] = set()
+        self._names: dict[str, set[tuple[str, str]]] = {}
+
+    def module(self, name: str) -> None:
+        """Import a module."""
+        self._modules.add(name)
+
+    def add(self, module: str, name: str, alias: str = "") -> None:
+        """Import a name from a module."""
+        if module.startswith("pyzk."):
+            module = f"..{module.removeprefix('pyzk.')}"
+        self._names.setdefault(module, set()).add((name, alias))
+
+    def text(self) -> str:
+        """Return the lines, in the order of ruff."""
+        lines = [f"import {name}" for name in sorted(self._modules)]
+        for module in sorted(self._names, key=lambda name: (_section(name), name)):
+            aliases = dict(self._names[module])
+            plain = ", ".join(_sorted([name for name, alias in aliases.items() if not alias]))
+            listed = [f"{name} as {alias}" for name, alias in aliases.items() if alias]
+            lines += [
+                f"from {module} import {each}" for each in _sorted([*listed, *([plain] if plain else [])])
+            ]
+        return "\n".join(lines)
+
+
+def _section(module: str) -> tuple[bool, int]:
+    dots = len(module) - len(module.lstrip("."))
+    return dots > 0, -dots

@@ -29,13 +29,13 @@ from ..client import (
     ZooKeeperError,
 )
 from ..client.hosts import ConnectString
-from ..protocol.text import printable
-from . import words
 from .arguments import check_path, check_server, identities, wrong
+from .asking import confirm
 from .connecting import client
 from .parser import PROG
 from .show import as_json
 from .status import Failure, Status, say
+from .tls import ssl_context_of
 from .walking import Walker
 
 # Without a text here, the error's own says what to do.
@@ -80,24 +80,7 @@ class Context:
 
         :raises Failure: for files that cannot be used.
         """
-        options = self.options
-        if not (options.tls or options.ca_file or options.cert_file or options.insecure):
-            return None
-        try:
-            context = ssl.create_default_context(cafile=options.ca_file)
-            if options.insecure:
-                context.check_hostname = False
-                context.verify_mode = ssl.CERT_NONE
-            if options.cert_file:
-                context.load_cert_chain(options.cert_file, options.key_file, password="")
-        except (OSError, ssl.SSLError) as error:
-            files = " or ".join(
-                str(file) for file in (options.ca_file, options.cert_file, options.key_file) if file
-            )
-            raise wrong(
-                PROG, f"cannot use {files}: {error.strerror or error}; PEM without a password is wanted"
-            ) from None
-        return context
+        return ssl_context_of(PROG, self.options)
 
     @asynccontextmanager
     async def connect(self, hosts: str | None = None) -> AsyncIterator[ZooKeeper]:
@@ -134,19 +117,7 @@ class Context:
         :param what: the change, as in ``delete /a``.
         :raises Failure: if the answer is no, or nobody can answer.
         """
-        if self.options.yes:
-            return
-        assert zk.server is not None
-        version = await words.version(zk.server, self.ssl_context)
-        if words.OURS in version:
-            return
-        where = f"{zk.server}, which is no pyzk-server"
-        if not sys.stdin.isatty():
-            raise Failure(Status.NO, f"not confirmed: {what} on {where}; pass --yes")
-        print(printable(f"{what} on {where}? [y/N] "), end="", file=sys.stderr, flush=True)
-        answer = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-        if answer.strip().lower() not in ("y", "yes"):
-            raise Failure(Status.NO, "not confirmed: nothing was changed")
+        await confirm(zk, what, yes=self.options.yes, ssl_context=self.ssl_context)
 
     async def out(self, text: str, fields: Mapping[str, Any]) -> None:
         """Print a line: text for people, or with ``--json`` the fields for programs.

@@ -17,6 +17,7 @@ from ..protocol.version import __version__
 from . import ensembles
 from .arguments import Parser, add_hosts, check_path, check_server, number, seconds, split_command, wrong
 from .status import Status
+from .tls import add_tls
 from .units import duration, size
 from .verb import Add, Verb
 
@@ -105,6 +106,16 @@ def _acl(add: Add) -> None:
     add("-R", "--recursive", action="store_true", help="everything below too")
 
 
+def _acls(add: Add) -> None:
+    _path(add, default="/", help="the top of what is shown")
+    add(
+        "--world-writable",
+        dest="world_writable",
+        action="store_true",
+        help="only what everybody may change; exit status 1 if there is anything",
+    )
+
+
 def _watch(add: Add) -> None:
     _path(add)
     add("-R", "--recursive", action="store_true", help="everything below too")
@@ -136,7 +147,7 @@ def _cp(add: Add) -> None:
 
 
 def _choosing(add: Add, ephemerals: str) -> None:
-    _acls(add)
+    _no_acl(add)
     add("--mask", metavar="GLOB", action="append", default=[], help="*** instead of the data of these znodes")
     add(
         "--ephemerals",
@@ -150,14 +161,14 @@ def _writing(add: Add) -> None:
     add("--overwrite", action="store_true", help="replace the data and the ACL of what exists")
 
 
-def _acls(add: Add) -> None:
+def _no_acl(add: Add) -> None:
     add("--no-acl", dest="acl", action="store_false", help="without access control lists")
 
 
 def _diff(add: Add) -> None:
     add("left", metavar="LEFT", help="PATH, or HOST:PORT,.../PATH on another server")
     add("right", metavar="RIGHT", help="the same")
-    _acls(add)
+    _no_acl(add)
 
 
 def _dump(add: Add) -> None:
@@ -202,6 +213,9 @@ def _nothing(add: Add) -> None:
 def _locks(add: Add) -> None:
     _path(add, default="/")
     add("--all", action="store_true", help="groups, queues and barriers too, and directories without anybody")
+    add("--check", action="store_true", help="exit status 1 if there is a deadlock, or a remark")
+    help = "delete the znodes of those who hold PATH, which must be a lock; asks before"
+    add("--break", dest="breaks", action="store_true", help=help)
 
 
 def _health(add: Add) -> None:
@@ -292,6 +306,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "get": Verb("show data", "znodes:get", _get),
     "stat": Verb("show what is known of a znode beside its data", "znodes:stat", _stat),
     "acl": Verb("show or set access control lists", "znodes:acl", _acl),
+    "acls": Verb("show who may do what below a znode", "znodes:acls", _acls),
     "set": Verb("replace data", "znodes:set_data", _set),
     "create": Verb("create a znode", "znodes:create", _create),
     "rm": Verb("delete znodes", "deleting:rm", _rm),
@@ -350,12 +365,8 @@ def add_server(add: Add, environ: Mapping[str, str] = os.environ) -> None:
     """Declare the options that say which server, how to speak with it, and who we are."""
     add_hosts(add, environ)
     add("--connect-timeout", metavar="SECONDS", type=seconds, default=10.0, help="(default: 10)")
-    add("--tls", action="store_true", help="speak TLS, and check the server's certificate")
-    add("--ca-file", metavar="FILE", type=Path, help="whom to trust, as PEM (default: this machine's)")
-    add("--cert-file", metavar="FILE", type=Path, help="our certificate, and our key behind it, as PEM")
-    add("--key-file", metavar="FILE", type=Path, help="our key, if it is in a file of its own")
+    add_tls(add)
     add("--token", metavar="TOKEN", help="control.token of a pyzk-server (default: $PYZK_TOKEN)")
-    add("--insecure", action="store_true", help="do not check the server's certificate")
 
 
 def _listed(verbs: Mapping[str, Verb]) -> str:

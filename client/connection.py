@@ -368,10 +368,10 @@ class Connection:
                 request.fail(MarshallingError(request.path, reason))
         self.end(reason)
 
-    # --- loans (loan.py) ---------------------------------------------------------------------------------
+    # --- exchanges of others -----------------------------------------------------------------------------
 
     @property
-    def can_be_lent(self) -> bool:
+    def is_quiet(self) -> bool:
         """True if nothing is on its way, and nothing waits to be sent."""
         return not (
             self.phase is not Phase.READY
@@ -383,8 +383,8 @@ class Connection:
             or self.has_data_to_send
         )
 
-    def returned(self, done: list[Exchange], open: Exchange | None) -> None:
-        """Note what was done with a connection on loan.
+    def exchanged(self, done: list[Exchange], open: Exchange | None) -> None:
+        """Note exchanges that another has made over the connection.
 
         :param done: the exchanges that are over, with a reply.
         :param open: the exchange that is to be gone on with, if there is one.

@@ -260,19 +260,20 @@ class SessionMachine:
             if not self.data.metrics.connections:
                 self.give_up(self.refusal)
 
-    def can_lend(self) -> bool:
-        """Return whether the connection may be lent: it serves, and nothing is on its way."""
+    @property
+    def is_quiet(self) -> bool:
+        """True if the connection serves, and nothing is on its way."""
         served = self.state is SessionState.CONNECTED and self.accepting
-        return served and self._connection is not None and self._connection.can_be_lent
+        return served and self._connection is not None and self._connection.is_quiet
 
-    def returned(self, done: list[Exchange], open: Exchange | None, now: float) -> None:
-        """Note what was done with the connection while it was lent, and go on.
+    def exchanged(self, done: list[Exchange], open: Exchange | None, now: float) -> None:
+        """Note exchanges that another has made over the connection, and go on.
 
         :param done: the exchanges that are over, with a reply.
         :param open: the exchange that is to be gone on with, if there is one.
         """
         assert self._connection is not None
-        self._connection.returned(done, open)
+        self._connection.exchanged(done, open)
         if open is not None and open.received:
             self.receive_data(open.received, now)
 

@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 class _Thread(threading.local):
     """:ivar taskless: whether a :class:`Taskless` runs now in this thread.
-    :ivar borrows: whether what it submits is sent by this thread itself, over a connection on loan."""
+    :ivar sends: whether this thread itself sends what it submits."""
 
     taskless = False
-    borrows = False
+    sends = False
 
 
 thread = _Thread()
@@ -56,8 +56,8 @@ def runs_in_task() -> bool:
 
 
 def sends_itself() -> bool:
-    """Return whether a thread does this that sends its requests itself (loan.py)."""
-    return thread.borrows
+    """Return whether a thread does this that sends its requests itself."""
+    return thread.sends
 
 
 async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]], object] | None) -> None:

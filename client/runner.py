@@ -23,7 +23,7 @@ import attrs
 import trio
 
 from .hosts import READ_ONLY, Host, HostCycle, ReadWriteProbe, Resolver
-from .loan import LOAN_TIME, Borrower, Loan
+from .lending import Lending
 from .machine import UNSERVED, SessionMachine, SessionState
 from .observer import Reporter
 from .request import Request
@@ -43,8 +43,6 @@ _MOST_DOUBLINGS = 10
 _SHORTEST_BUDGET = 0.5
 """Seconds for a server to accept a connection, and again to answer the handshake: enough for a slow network,
 even if there are hundreds of servers."""
-_REGULAR = 3
-"""Calls of one thread, one after the other, after which the connection is lent to it."""
 _LOOK_UP_WAIT = 1.0
 """Seconds. A look-up of host names delays a round by no more than that."""
 
@@ -59,10 +57,9 @@ class Runner:
     :ivar on_end: called when the session has ended, and no new one follows.
     :ivar _send_now: of the stream, if it can send without waiting.
     :ivar _unsent: what it has not taken; the writer sends that first.
-    :ivar _in_sequence: whether at most one request was in flight when the last bytes came.
-    :ivar loan: the present one; None while this loop runs.
-    :ivar asker: who has made the last call; None if nobody who borrows.
-    :ivar _regular: who has made so many calls in sequence, and when the last one.
+    :ivar in_sequence: whether at most one request was in flight when the last bytes came.
+    :ivar socket: of the connection, if it is a plain one.
+    :ivar lending: hands the connection to callers in other threads.
     """
 
     machine: SessionMachine
@@ -80,12 +77,9 @@ class Runner:
     _timer: trio.CancelScope | None = None
     _send_now: Callable[[bytes], int] | None = None
     _unsent: bytes = b""
-    _in_sequence: bool = False
-    loan: Loan | None = None
-    asker: Borrower | None = None
-    _regular: tuple[Borrower | None, int, float] = (None, 0, 0.0)
-    _socket: socket.socket | None = None
-    _lending: trio.lowlevel.Task | None = None
+    in_sequence: bool = False
+    socket: socket.socket | None = None
+    lending: Lending = attrs.Factory(lambda self: Lending(self), takes_self=True)
 
     @trio.lowlevel.enable_ki_protection  # what was sent is noted
     def submit(self, request: Request[Any]) -> None:
@@ -95,22 +89,35 @@ class Runner:
         self.machine.submit(request, now)
         if self.reporter.observer is not None:
             self.reporter.follow(request, self.reporter.observer)
-        if self._in_sequence and self._idle_writer is not None and not self.machine.in_flight:
+        if self.in_sequence and self._idle_writer is not None and not self.machine.in_flight:
             self._unsent = self._try_to_send(self.machine.data_to_send(now))
             if not self._unsent:
                 return
         self.wake()
 
-    def submit_late(self, request: Request[Any]) -> None:
-        """Send a request that was to be sent over a loan. If it cannot be sent, it fails."""
-        try:
-            self.submit(request)
-        except Exception as error:
-            request.fail(error)
-
     def end_connection(self, reason: str) -> None:
         """End the connection."""
         self.machine.end_connection(reason)
+        self._after_input()
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing is to be sent."""
+        return not self._unsent and self._idle_writer is not None
+
+    @property
+    def is_observed(self) -> bool:
+        """True if an observer follows each request."""
+        return self.reporter.observer is not None
+
+    def go_on(self, unsent: bytes) -> None:
+        """Go on with what another has done with the connection.
+
+        :param unsent: what is to be sent first.
+        """
+        if unsent:
+            self._unsent = unsent
+            self.wake()
         self._after_input()
 
     def wake(self) -> None:
@@ -140,62 +147,6 @@ class Runner:
             self.wake()
         if self._connection is not None and self.machine.should_close:
             self._connection.cancel()
-
-    # --- loans (loan.py) ---------------------------------------------------------------------------------
-
-    async def _offer(self) -> None:
-        """Lend the connection for a while, if a thread calls in sequence, and nobody else does."""
-        asker, self.asker = self.asker, None
-        now = trio.current_time()
-        regular, count, since = self._regular
-        if asker is not regular or not self._in_sequence or now - since > LOAN_TIME:
-            count = 0
-        self._regular = asker, count + 1, now
-        if asker is None or count < _REGULAR or self._socket is None or self.reporter.observer is not None:
-            return
-        self._lending = trio.lowlevel.current_task()
-        asker.offer(self)
-        try:
-            with trio.move_on_after(LOAN_TIME):
-                await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
-        finally:
-            self._lending = None
-            asker.withdraw(self)
-            self._regular = *self._regular[:2], trio.current_time()
-
-    def lend(self) -> bool:
-        borrower = self._regular[0]
-        if borrower is None or self._socket is None or self._unsent or self._idle_writer is None:
-            return False
-        if not self.machine.can_lend():
-            return False
-        data = self.machine.data
-        self.loan = Loan(self._socket, data.xid, data.request_limit, data.reply_limit, borrower)
-        return True
-
-    def take_back(self) -> None:
-        lending, self._lending = self._lending, None
-        loan, self.loan = self.loan, None
-        try:
-            if loan is not None:
-                self._go_on(loan)
-        finally:
-            if lending is not None:
-                trio.lowlevel.reschedule(lending)
-
-    def _go_on(self, loan: Loan) -> None:
-        now = trio.current_time()
-        done, open = loan.take(self.machine.data.lease.deadline)
-        if not done and open is None and now >= self._regular[2] + LOAN_TIME:
-            self._regular = None, 0, now  # its borrower has something else to do
-        if open is not None:
-            open.adopt()
-        loan.borrower.ended(loan, open is not None)
-        self.machine.returned(done, open, now)
-        if open is not None and open.unsent:
-            self._unsent = open.unsent
-            self.wake()
-        self._after_input()
 
     # --- the tasks ---------------------------------------------------------------------------------------
 
@@ -313,7 +264,7 @@ class Runner:
         machine = self.machine
         probing = False
         self._send_now, self._unsent = getattr(stream, "send_now", None), b""
-        self._socket = getattr(stream, "socket_to_lend", None)
+        self.socket = getattr(stream, "plain_socket", None)
         self.reporter.server = host
         machine.peer = str(host)
         machine.connection_made(trio.current_time(), apart=apart)
@@ -331,18 +282,18 @@ class Runner:
                         break
                     if not data:
                         break
-                    self._in_sequence = self._send_now is not None and machine.in_flight <= 1
+                    self.in_sequence = self._send_now is not None and machine.in_flight <= 1
                     nearer = machine.receive_data(bytes(data), trio.current_time())
                     self._after_input(nearer)
                     if machine.state is SessionState.CONNECTED_READ_ONLY and not probing:
                         probing = True
                         nursery.start_soon(self._look_for_writes, host)
-                    if self.asker is not None:
-                        await self._offer()
+                    if self.lending.asker is not None:
+                        await self.lending.offer()
                 nursery.cancel_scope.cancel()
         finally:
-            self._connection = self._idle_writer = self._send_now = self._socket = None
-            self.asker, self._regular = None, (None, 0, 0.0)  # a thread that has ended may have a bell
+            self._connection = self._idle_writer = self._send_now = self.socket = None
+            self.lending.reset()
             now, since = trio.current_time(), machine.connected_since
             if now - since >= _GOOD_AFTER:
                 self.hosts.settled()

@@ -40,8 +40,8 @@ class TcpStream(trio.abc.Stream):
             return cls(socket.fromfd(opened.fileno(), opened.family, opened.type))
 
     @property
-    def socket_to_lend(self) -> socket.socket:
-        """The socket, for a thread to which the connection is lent (loan.py)."""
+    def plain_socket(self) -> socket.socket:
+        """The socket below: no bytes are between the two."""
         return self._socket
 
     def fileno(self) -> int:

@@ -19,6 +19,7 @@ from .auth import Credential
 from .batch import Multi, MultiRead, Transaction
 from .cleanup import Background, Janitor, Jobs
 from .hosts import ConnectString, Host
+from .lending import Lending
 from .machine import SessionState
 from .operations import (
     AddWatch,
@@ -475,9 +476,10 @@ class ZooKeeper:
     # --- how operations are carried out ----------------------------------------------------------------
 
     @property
-    def lender(self) -> Runner | None:
-        """What lends the connection for the calls of this object; None if all of them must be seen here."""
-        return self._runner if self.on_submit is None else None
+    def lender(self) -> Lending | None:
+        """What hands the connection to callers of this object in other threads; None if all calls must be
+        seen here."""
+        return self._runner.lending if self.on_submit is None else None
 
     @property
     def closing(self) -> bool:

@@ -14,10 +14,14 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from sphinx.directives.code import LiteralIncludeReader
+from sphinx.writers.text import TextTranslator
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.config import Config
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
@@ -32,13 +36,16 @@ description = (
     " a test kit, a client, recipes."
 )
 
-extensions = ["myst_parser", "sphinx_design"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_design"]
 exclude_patterns = ["_build"]
-nitpicky = True
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4  # the anchors that GitHub makes of headings; links to them are checked
 suppress_warnings = ["misc.highlighting_failure"]  # examples of output are shortened with "..."
+
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_typehints = "description"
+autodoc_preserve_defaults = True
 
 html_theme = "furo"
 html_title = f"pyzk-server {release}"
@@ -46,20 +53,21 @@ html_copy_source = False  # the Markdown is there under the page's own name
 html_theme_options = {"source_directory": "docs/"}
 
 _INCLUDED = re.compile(r"^```\{literalinclude\} (?P<path>\S+)\n(?P<options>(?::.*\n)*)```$", re.MULTILINE)
+_DOCSTRING_CODE = re.compile(r"\n\n(?P<code>(?: {4}.*\n)(?: {4}.*\n|\n(?= {4}))*)")
 _LINK_OUT = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<path>\.\./[^)\s]*)\)")
 
 
-def fill_in(text: str, folder: Path) -> str:
+def fill_in(text: str, folder: Path, config: Config) -> str:
     """The page with the text of the files that it includes."""
 
     def block(found: re.Match[str]) -> str:
-        options = dict(re.findall(r"^:([\w-]+): *(.*)$", found["options"], re.MULTILINE))
-        code = (folder / found["path"]).read_text(encoding="utf-8")
-        if "start-after" in options:
-            code = code.split(options["start-after"], 1)[1].partition("\n")[2]
-        if "end-before" in options:
-            code = code.split(options["end-before"], 1)[0].rpartition("\n")[0]
-        return f"```{options.get('language', '')}\n{code.strip()}\n```"
+        options: dict[str, Any] = dict(re.findall(r"^:([\w-]+): *(.*)$", found["options"], re.MULTILINE))
+        if "dedent" in options:
+            options["dedent"] = int(options["dedent"])
+        if "start-at" in options:
+            options["start-at"] = options["start-at"].strip('"')
+        code, _ = LiteralIncludeReader(str(folder / found["path"]), options, config).read()
+        return f"```{options.get('language', '')}\n{code.rstrip()}\n```"
 
     return _INCLUDED.sub(block, text)
 
@@ -79,6 +87,12 @@ def link_out(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = _LINK_OUT.sub(link, source[0])
 
 
+def mark_code(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Make the code in docstrings literal: it is indented by four, after a blank line."""
+    text = "\n" + "\n".join(lines)
+    lines[:] = _DOCSTRING_CODE.sub(r"\n\n::\n\n\g<code>\n", text)[1:].split("\n")
+
+
 def title_of(text: str) -> str:
     found = re.search(r"^# (.+)$", text, re.MULTILINE)
     return found[1] if found else project
@@ -91,14 +105,20 @@ def write_markdown(app: Sphinx, failure: Exception | None) -> None:
     lines = [f"# {project} {release}", "", f"> {description}", ""]
     for name in sorted(app.env.found_docs):
         source = Path(app.env.doc2path(name))
-        text = fill_in(source.read_text(encoding="utf-8"), source.parent)
+        title = title_of(source.read_text(encoding="utf-8"))
+        text = fill_in(source.read_text(encoding="utf-8"), source.parent, app.config)
+        if "```{eval-rst}" in text:
+            writer = TextTranslator(app.env.get_doctree(name), app.builder)
+            writer.document.walkabout(writer)
+            text = f"# {title}\n\n{writer.body.partition(chr(10) * 2)[2]}"
         target = Path(app.outdir, f"{name}.md")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-        lines.append(f"- [{title_of(text)}]({name}.md)")
+        lines.append(f"- [{title}]({name}.md)")
     Path(app.outdir, "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", link_out)
+    app.connect("autodoc-process-docstring", mark_code)
     app.connect("build-finished", write_markdown)

@@ -5,6 +5,7 @@
 ``single``             the server and its commands as one ``.pyz`` file
 ``tarball``            that file together with a Python, for machines without one
 ``sbom``               what a release consists of, as CycloneDX
+``recipes``            a Homebrew formula and a conda-forge recipe
 ``locked``             ``lock.txt``: the exact versions and hashes of what pyzk-server needs
 =====================  ==========================================================================
 

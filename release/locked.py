@@ -32,6 +32,11 @@ class Locked(NamedTuple):
     sdist: str
     """The SHA-256 of the source distribution."""
 
+    @property
+    def file(self) -> str:
+        """The name of the source distribution."""
+        return f"{self.name}-{self.version}.tar.gz"
+
 
 def locked() -> list[Locked]:
     """What is in ``lock.txt``."""

@@ -152,3 +152,11 @@ def rules(request: pytest.FixtureRequest) -> Iterator[None]:
     else:
         with checked():
             yield
+
+
+@pytest.fixture(autouse=True)
+def without_asyncio(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest-asyncio wants a setting of each suite, or warns."""
+    if "pytester" in request.fixturenames:
+        request.getfixturevalue("pytester")
+        monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:asyncio")

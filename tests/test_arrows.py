@@ -30,11 +30,20 @@ ALLOWED: dict[str, set[str]] = {
     "server.ensemble": SHOWN,
     "server.testing": {*SHOWN, "server.ensemble"},
     "server.control": {*SHOWN, "server.ensemble", "server.testing"},
-    "server.app": {*SHOWN, "server.ensemble", "server.testing", "server.control"},
+    "server.app": {
+        *SHOWN,
+        "server.ensemble",
+        "server.testing",
+        "server.control",
+        "client",
+        "aio",
+        "blocking",
+    },
+    "server.sweep": {*SHOWN, "server.testing", "server.app", "client", "recipes"},
 }
 """Room: what it may import, besides itself; inside functions and for types too."""
-FRONTS = {"server", "server.__main__", "server.testing"}
-"""What users import: these only name what they find in the rooms, ``server.app`` among them."""
+FRONTS = {"server", "server.__main__", "server.testing", "server.testing.plugin"}
+"""What users import, and pytest: these only name what they find in the rooms, ``server.app`` among them."""
 MOST_IN_A_CYCLE = 3
 """Modules that may be tied together by types alone."""
 MORE = {"client": 11, "server.core": 8, "server.net": 5, "server.ensemble": 5}

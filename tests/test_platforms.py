@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 import sys
 import textwrap
@@ -139,6 +141,32 @@ def test_every_module_can_be_imported(platform: str) -> None:
     """
     done = run(code_of(platform, body))
     assert (done.returncode, done.stderr) == (0, "")
+
+
+CONFORMANCE = ("test_multi.py", "test_watches.py")
+"""What runs each time; all of tests/conformance runs with HYPOTHESIS_PROFILE=nightly."""
+
+
+def test_a_variable_takes_epoll_away() -> None:
+    """It is the path that macOS and Windows have, on any system."""
+    code = "from pyzk.server.net import server; print(server._HAS_HUB)"
+    for value, expected in (("1", "False"), ("", str(hasattr(select, "epoll")))):
+        around = {**os.environ, "PYZK_WITHOUT_EPOLL": value}
+        assert (
+            subprocess.check_output([sys.executable, "-c", code], env=around, text=True).strip() == expected
+        )
+
+
+def test_conformance_without_epoll() -> None:
+    nightly = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+    folder = ROOT / "tests/conformance"
+    files = [folder] if nightly else [folder / name for name in CONFORMANCE]
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-k", "ours", "--long", "whole"]
+    around = {**os.environ, "PYZK_WITHOUT_EPOLL": "1", "HYPOTHESIS_PROFILE": "ci"}
+    line = [sys.executable, "-m", "pytest", *options, *map(str, files)]
+    done = subprocess.run(line, cwd=ROOT, env=around, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
 
 
 def test_zk_proc_starts_its_server() -> None:

@@ -14,7 +14,7 @@ import trio
 
 from ..status import Failure, Status, say, show_warnings
 from .arguments import PROG, parse
-from .running import run, show
+from .running import run, show, take_away
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     show_warnings(PROG)
     try:
         options = parse(sys.argv[1:] if argv is None else argv)
-        return trio.run(show if options.list else run, options)
+        return trio.run(show if options.list else take_away if options.breaks else run, options)
     except Failure as failure:
         say(PROG, str(failure))
         return failure.status

@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import socket
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -26,12 +27,14 @@ from ..arguments import (
     wrong,
 )
 from ..status import Failure
+from ..tls import add_tls, ssl_context_of
 
 PROG: Final = "pyzk-lock"
 
 _DESCRIPTION = "Run a command while holding a lock in ZooKeeper, or show who holds it."
 _USAGE = f"""{PROG} [OPTIONS] PATH -- COMMAND [ARGUMENT ...]
-       {PROG} [OPTIONS] --list [--json] PATH"""
+       {PROG} [OPTIONS] --list [--json] PATH
+       {PROG} [OPTIONS] --break [--yes] PATH"""
 _EPILOG = (
     "Exit status: that of the command; 75: not acquired; 76: lost, and the command was ended; 69: no server."
     " In its environment: PYZK_LOCK_PATH, PYZK_LOCK_TOKEN, PYZK_LOCK_NODE, PYZK_LOCK_SESSION."
@@ -46,6 +49,9 @@ class Options:
     :ivar timeout: how long to wait for the lock; infinity for ever, 0 not at all.
     :ivar slots: how many processes may hold the semaphore; None for a lock.
     :ivar data: the data of the own znode.
+    :ivar breaks: whether the lock is to be taken away from its holders.
+    :ivar yes: whether that is done without a question.
+    :ivar ssl_context: for TLS; None without.
     :ivar auth: identities, as pairs of scheme and credential.
     """
 
@@ -64,6 +70,9 @@ class Options:
     verbose: bool
     list: bool
     json: bool
+    breaks: bool
+    yes: bool
+    ssl_context: ssl.SSLContext | None
 
 
 def _wrong(message: str) -> Failure:
@@ -127,7 +136,9 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         " default), at once (cancel), or when the server says that the session has expired (ignore)",
     )
 
-    add_hosts(parser.add_argument_group("the server").add_argument, environ)
+    server = parser.add_argument_group("the server").add_argument
+    add_hosts(server, environ)
+    add_tls(server)
 
     add = parser.add_argument_group("output").add_argument
     add(
@@ -137,6 +148,13 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="show who holds the lock and who waits for it, and run no command",
     )
     add("--json", action="store_true", help="with --list: print JSON")
+    add(
+        "--break",
+        dest="breaks",
+        action="store_true",
+        help="take the lock away from its holders: delete their znodes, after a question; run no command",
+    )
+    add("-y", "--yes", action="store_true", help="with --break: do not ask")
     add(
         "-v",
         "--verbose",
@@ -164,11 +182,14 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Optio
             else "there must be only one PATH; put -- before the command, or leave out"
         )
         raise _wrong(f"{what}: {rest[0]}")
-    if given.list and command:
-        raise _wrong("--list runs no command; leave out -- and the command")
+    if given.list and given.breaks:
+        raise _wrong("--list does not go with --break")
+    if (given.list or given.breaks) and command:
+        option = "--list" if given.list else "--break"
+        raise _wrong(f"{option} runs no command; leave out -- and the command")
     if given.json and not given.list:
         raise _wrong("--json needs --list")
-    if not (given.list or command):
+    if not (given.list or given.breaks or command):
         raise _wrong(f"no command to run: {PROG} {given.path} -- COMMAND")
     if given.slots and given.layout == "both":
         raise _wrong(
@@ -178,10 +199,14 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Optio
     check_path(PROG, given.path)
 
     auth_file = given.__dict__.pop("auth_file")
+    context = ssl_context_of(PROG, given)
+    for name in ("tls", "ca_file", "cert_file", "key_file", "insecure"):
+        del given.__dict__[name]
     if given.timeout is None:
         given.timeout = math.inf
     given.data = os.fsencode(_self_portrait(command) if given.data is None else given.data)
-    return Options(**vars(given), command=tuple(command), auth=identities(PROG, auth_file, environ))
+    auth = identities(PROG, auth_file, environ)
+    return Options(**vars(given), command=tuple(command), auth=auth, ssl_context=context)
 
 
 def _self_portrait(command: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from typing import TypedDict
 
 import trio
 
-from ...client import ZooKeeper, ZooKeeperError
+from ...client import NoNodeError, ZooKeeper, ZooKeeperError
 from ...protocol.text import session_text
 from ...recipes.base.hold import Suspended
 from ...recipes.errors import LockLost, LossReason, RecipeError, WouldBlock
@@ -32,6 +32,7 @@ from ...recipes.locks.lock import Lock
 from ...recipes.locks.rwlock import RWLock
 from ...recipes.locks.semaphore import Semaphore
 from ...recipes.locks.semaphore_layouts import SemaphoreLayout
+from ..asking import confirm
 from ..child import Child, find, heeded, runnable
 from ..connecting import client
 from ..status import Failure, Status, say
@@ -61,6 +62,26 @@ async def show(options: Options) -> int:
         text = write(options.path, await survey(zk, options.path), time.time())
     encoding = sys.stdout.encoding
     print(text.encode(encoding, "backslashreplace").decode(encoding))  # the data of others may be any text
+    return 0
+
+
+async def take_away(options: Options) -> int:
+    """Delete the znodes of those who hold the lock: ``--break``. Returns the exit status.
+
+    :raises Failure: nobody holds it, the answer is no, the server was not reached, or refuses.
+    """
+    async with _client(options) as zk:
+        found = await survey(zk, options.path)
+        if not found.holders:
+            raise Failure(Status.NO, f"nobody holds {options.path}")
+        paths = [path for entry in found.holders for path in entry.paths]
+        who = ", ".join(entry.describe(time.time()) for entry in found.holders)
+        what = f"{options.path} is held by {who}: delete {' '.join(paths)}"
+        await confirm(zk, what, yes=options.yes, ssl_context=options.ssl_context)
+        for path in paths:
+            with suppress(NoNodeError):  # it has let go meanwhile
+                await zk.delete(path)
+            say(PROG, f"deleted {path}")
     return 0
 
 
@@ -95,6 +116,7 @@ def _client(options: Options) -> AbstractAsyncContextManager[ZooKeeper]:
         session_timeout=options.session_timeout,
         connect_timeout=min(_CONNECT_TIMEOUT, options.timeout or math.inf),
         auth=options.auth,
+        ssl_context=options.ssl_context,
     )
 
 

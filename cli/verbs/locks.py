@@ -33,7 +33,7 @@ from ...protocol.text import printable
 from .. import words
 from ..context import Context, hosts_of
 from ..show import brief, table
-from ..status import Failure
+from ..status import Failure, Status
 from ..units import age, utc
 from ..walking import RESERVED, Walker, sound
 from .servers import Session, read_connections
@@ -50,7 +50,10 @@ _GATE = "-__lock__"
 async def locks(context: Context) -> int:
     """Show who holds what and who waits for whom."""
     options = context.options
+    if options.breaks:
+        return await _break(context)
     count = 0
+    is_wrong = False
     waiting: list[Wait] = []
     clients = await _clients(context)
     async with context.connect() as zk:
@@ -71,15 +74,43 @@ async def locks(context: Context) -> int:
                 if layout is None:
                     continue
                 claimed.update(layout.parts)
+                is_wrong = is_wrong or bool(layout.remarks)
                 waiting += islice(waits(path, layout), _MOST_WAITS - len(waiting))
                 if options.all or _somebody_waits_or_holds(layout):
                     count += 1
                     await context.out(_text(path, layout, clients), _fields(path, layout, clients))
         for cycle in find_cycles(waiting):
+            is_wrong = True
             await context.out(*_deadlock(cycle))
         if not count and not options.json:
             await context.out(f"nobody holds or waits for anything at or below {options.path}", {})
-        return context.tell_left_out(walker)
+        return context.tell_left_out(walker) or (Status.NO if options.check and is_wrong else 0)
+
+
+async def _break(context: Context) -> int:
+    """Take a lock away from those who hold it."""
+    path = context.options.path
+    async with context.connect() as zk:
+        directories = await _read(zk, path, list(await zk.get_children(path)), [])
+        layout = recognise(path, directories)
+        if layout is None or layout.shape in (Shape.GROUP, Shape.QUEUE):
+            raise Failure(Status.REFUSED, f"{path} is no lock that is known; pyzk locks lists those")
+        if not layout.holders:
+            raise Failure(Status.NO, f"nobody holds {path}")
+        found = [
+            (entry, join(at, name))
+            for entry in layout.holders
+            for name in entry.names
+            for at, directory in directories.items()
+            if name in directory.children
+        ]
+        await context.ask(zk, f"delete {' '.join(znode for _, znode in found)}")
+        for entry, znode in found:
+            with suppress(NoNodeError):  # it has let go meanwhile
+                await zk.delete(znode)
+            owner = f" of session {session_text(entry.session)}" if entry.session else ""
+            await context.out(f"deleted {printable(znode)}{owner}", {"deleted": znode, **_entry(entry, {})})
+    return 0
 
 
 def _somebody_waits_or_holds(layout: Layout) -> bool:

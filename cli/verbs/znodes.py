@@ -6,9 +6,12 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
-from ...client import NoNodeError, Pending, SetACL, Stat
+from ...client import ACL, NoNodeError, Pending, SetACL, Stat
+from ...protocol.constants import Perms
 from ...protocol.dump import acl_fields, data_fields
+from ...protocol.records import Id
 from ...protocol.text import printable
 from ..arguments import wrong
 from ..context import Context
@@ -78,6 +81,38 @@ async def acl(context: Context) -> int:
                 shown = f"{znode.path}  {text}" if options.recursive else text
                 await context.out(printable(shown), {"path": znode.path, "acl": acl_fields(znode.acl)})
         return context.tell_left_out(walker)
+
+
+_ANYONE: Final = Id("world", "anyone")
+_CHANGES: Final = Perms.WRITE | Perms.CREATE | Perms.DELETE | Perms.ADMIN
+
+
+async def acls(context: Context) -> int:
+    """Show who may do what: each znode whose access control list differs from that of the one above."""
+    options = context.options
+    found_any = False
+    above: dict[str, tuple[ACL, ...]] = {}
+    async with context.connect() as zk:
+        walker = Walker(zk)
+        async with walker.read(options.path) as contents:
+            async for znode in contents:
+                path, entries = znode.path, znode.acl
+                assert entries is not None
+                while above and not path.startswith(f"{next(reversed(above)).rstrip('/')}/"):
+                    above.popitem()
+                inherited = above[next(reversed(above))] if above else None
+                above[path] = entries
+                if options.world_writable:
+                    entries = tuple(each for each in entries if each.id == _ANYONE and each.perms & _CHANGES)
+                    if not entries:
+                        continue
+                elif entries == inherited:
+                    continue
+                found_any = True
+                fields = {"path": path, "acl": acl_fields(entries)}
+                await context.out(printable(f"{path}  {acl_text(entries)}"), fields)
+        left_out = context.tell_left_out(walker)
+    return left_out or (Status.NO if options.world_writable and found_any else 0)
 
 
 async def set_data(context: Context) -> int:

@@ -124,9 +124,11 @@ class Grant:
         return Check(self.path)
 
     def fences(self) -> list[Check]:
-        """Return one operation for each znode of the lock. Together they fail unless the lock is still held.
+        """Return one operation for each znode of the lock.
 
-        await zk.multi([*grant.fences(), SetData("/guarded", b"...")])
+            await zk.multi([*grant.fences(), SetData("/guarded", b"...")])
+
+        The transaction fails unless the lock is still held.
         """
         return [Check(path) for path in self.paths]
 

@@ -14,6 +14,7 @@ from ..testing.controls import Controls
 from ..testing.host import HISTORY_LIMIT, Launch, LocalServer
 from ..testing.in_thread import InThread
 from ..testing.running import Running
+from ..testing.virtual import PATIENCE
 
 
 def open_server(
@@ -23,6 +24,7 @@ def open_server(
     history_limit: int = HISTORY_LIMIT,
     data: str | os.PathLike[str] | None = None,
     hostile: int | None = None,
+    patience: float = PATIENCE,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalServer]:
     """Run a server in the caller's trio run: an async context manager that yields its controls.
@@ -37,13 +39,18 @@ def open_server(
         them.
     :param hostile: a seed: the server shows behaviour that is legal but rare, all the time
         (:mod:`pyzk.server.testing.hostile`).
+    :param patience: seconds of virtual time in which clients may do nothing but ping; then a test under
+        ``autojump_clock`` ends, for it waits in vain. ``math.inf``: it never does.
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
     :raises OSError: on entering, if the address cannot be bound.
+    :raises NotInTime: when ``patience`` is over, with the timeline.
     :raises StorageError: on entering, if the data cannot be used.
     """
-    return Launch(clock, record, history_limit, settings_of(settings), hostile, data, serve_http).open()
+    return Launch(
+        clock, record, history_limit, settings_of(settings), hostile, data, serve_http, patience
+    ).open()
 
 
 class EmbeddedServer(InThread[LocalServer], Controls):

@@ -13,22 +13,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..app import clients
+    from ..app.case import ServerCase
     from ..app.embedded import EmbeddedServer, open_server
     from ..app.embedded_ensemble import EmbeddedEnsemble, open_ensemble
     from ..ensemble.errors import EnsembleError
     from ..ensemble.timing import Timing
+    from ..sweep import NotControlled, SweepFailed, sweep
     from .advisor.finding import Finding
     from .chaos import Chaos, Injected
     from .clock import ServerClock
     from .controls import Controls
     from .controls.ensemble import EnsembleControls
     from .ensemble import LocalEnsemble
-    from .errors import NotInTime
+    from .errors import LimitExceeded, NotInTime
     from .faults import Fault, FaultNeverFired
     from .history import Entry
     from .holding import HeldMessage
     from .host import LocalServer
     from .in_thread import ServerDied, ServerStopped
+    from .limits import limits
     from .sessions import SessionInfo, UnknownSessionError
     from .snapshots import Snapshot
     from .tree_io import Node
@@ -46,19 +50,25 @@ _HOMES = {
     "Finding": ".advisor.finding",
     "HeldMessage": ".holding",
     "Injected": ".chaos",
+    "LimitExceeded": ".errors",
     "LocalEnsemble": ".ensemble",
     "LocalServer": ".host",
     "Node": ".tree_io",
+    "NotControlled": "..sweep",
     "NotInTime": ".errors",
+    "ServerCase": "..app.case",
     "ServerClock": ".clock",
     "ServerDied": ".in_thread",
     "ServerStopped": ".in_thread",
     "SessionInfo": ".sessions",
     "Snapshot": ".snapshots",
+    "SweepFailed": "..sweep",
     "Timing": "..ensemble.timing",
     "UnknownSessionError": ".sessions",
+    "limits": ".limits",
     "open_ensemble": "..app.embedded_ensemble",
     "open_server": "..app.embedded",
+    "sweep": "..sweep",
 }
 
 __all__ = [
@@ -74,23 +84,32 @@ __all__ = [
     "Finding",
     "HeldMessage",
     "Injected",
+    "LimitExceeded",
     "LocalEnsemble",
     "LocalServer",
     "Node",
+    "NotControlled",
     "NotInTime",
+    "ServerCase",
     "ServerClock",
     "ServerDied",
     "ServerStopped",
     "SessionInfo",
     "Snapshot",
+    "SweepFailed",
     "Timing",
     "UnknownSessionError",
+    "clients",
+    "limits",
     "open_ensemble",
     "open_server",
+    "sweep",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "clients":
+        return import_module("..app.clients", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name], __name__), name)

@@ -28,7 +28,7 @@ from ..ensemble.host import EnsembleHost
 from ..ensemble.timing import Timing
 from ..net.clock import Clock
 from ..net.server import HttpFactory
-from . import shown
+from . import shown, virtual
 from .clock import ClockMode
 from .controls.ensemble import EnsembleControls
 from .host import HISTORY_LIMIT, at_end, hosted, known_clock, known_history
@@ -83,6 +83,7 @@ class EnsembleLaunch:
     """The arguments with which an ensemble is started.
 
     :ivar http: makes what answers HTTP on the ports of clients.
+    :ivar patience: seconds of virtual time in which clients may do nothing but ping (:mod:`.virtual`).
     """
 
     members: Sequence[ServerAddress]
@@ -92,6 +93,7 @@ class EnsembleLaunch:
     timing: Timing | None
     settings: Settings
     http: HttpFactory | None = None
+    patience: float = virtual.PATIENCE
 
     @asynccontextmanager
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalEnsemble]:
@@ -108,7 +110,8 @@ class EnsembleLaunch:
             local = LocalEnsemble(running)
             shown.note(local)
             try:
-                yield local
+                with shown.interruptible(), virtual.ended(local, self.patience):
+                    yield local
             finally:
                 for tell in at_end:
                     tell(running.advice)

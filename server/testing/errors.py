@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+TEST_ENDED: Final = "the test ended here"
+"""What the last line of a timeline says."""
+
+
+class LimitExceeded(AssertionError):
+    """A client has needed more than a test allows."""
+
 
 class NotInTime(AssertionError):
     """What a test has waited for was not the case in time.

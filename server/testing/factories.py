@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import pytest
 
@@ -35,6 +35,10 @@ SERVERS = pytest.StashKey[dict[str, "EmbeddedServer | EmbeddedEnsemble"]]()
 """On a collection node: the servers that its fixtures have started, by fixture name."""
 _LEAKS_TIMEOUT = 1.0  # seconds that clients have to be gone once their fixtures are
 LINES = 200  # of the timeline of a test that has failed
+
+
+_LONGEST: Final = 24
+"""Characters of the name of a session."""
 
 
 class RunningServer(NamedTuple):
@@ -60,6 +64,7 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
 
     @pytest.fixture(scope=scope)
     def zk_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
+        """A fresh, empty server in a thread: an EmbeddedServer."""
         from . import EmbeddedServer
 
         numbers = {name: option(request.config, name) for name in ("tick_time", "hostile")}
@@ -88,6 +93,7 @@ def zk_ensemble(
 
     @pytest.fixture(scope=scope)
     def zk_ensemble(request: pytest.FixtureRequest) -> Iterator[EmbeddedEnsemble]:
+        """A fresh, empty ensemble of three servers in a thread: an EmbeddedEnsemble."""
         from . import EmbeddedEnsemble
 
         with EmbeddedEnsemble(participants, observers, **settings) as ensemble:
@@ -99,6 +105,14 @@ def zk_ensemble(
             del servers[name]
 
     return zk_ensemble
+
+
+def name_session(server: Any, name: str | None, client: Any) -> None:
+    """Give the session of a client the name of its fixture, if that can be a name."""
+    for one in [server] if hasattr(server, "name_session") else list(server):
+        with suppress(LookupError, TypeError, ValueError):
+            one.name_session((name or "client")[:_LONGEST], client)
+            return
 
 
 def _check_leaks(server: EmbeddedServer) -> None:
@@ -127,6 +141,7 @@ def zk_proc(
 
     @pytest.fixture(scope=scope)
     def zk_proc(request: pytest.FixtureRequest) -> Iterator[ProcessServer]:
+        """The command pyzk-server as a subprocess, for the whole session."""
         import shlex
         import sys
 
@@ -155,6 +170,7 @@ def zk_noproc(*, hosts: str | None = None, scope: Scope = "session") -> Any:
 
     @pytest.fixture(scope=scope)
     def zk_noproc(request: pytest.FixtureRequest) -> RunningServer:
+        """A server that runs already, named by --zk-hosts."""
         found = hosts or option(request.config, "hosts")
         if not found:
             pytest.skip("no running server is named: give --zk-hosts, or zk_hosts in the ini file")
@@ -196,6 +212,7 @@ def zk_client(server: str | None = None, *, scope: Scope = "function", **options
 
     @pytest.fixture(scope=scope)
     def zk_client(request: pytest.FixtureRequest) -> Iterator[Any]:
+        """A connected kazoo client, at zk_server; or at the server of --zk-hosts."""
         pytest.importorskip("kazoo.client", reason="kazoo is not installed")
         from .sessions import session_id_of
 
@@ -211,6 +228,8 @@ def zk_client(server: str | None = None, *, scope: Scope = "function", **options
             return
         session = 0
         with _connected(found.hosts, timeout, options) as client:
+            if hasattr(found, "running"):
+                name_session(found, request.fixturename, client)
             yield client
             with suppress(LookupError):
                 session = session_id_of(client)

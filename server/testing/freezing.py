@@ -25,6 +25,7 @@ class FreezingGate(Gate):
     :param go_on: does that, and handles what waits at those that were frozen.
     :ivar paused: whether all connections are frozen, new ones included.
     :ivar cut_off: the ids of sessions whose connections are frozen, later ones included.
+    :ivar ghosts: the ids of sessions that no client gets back, although they are alive.
     """
 
     def __init__(
@@ -40,12 +41,13 @@ class FreezingGate(Gate):
         self._go_on = go_on
         self.paused = False
         self.cut_off: set[int] = set()
+        self.ghosts: set[int] = set()
         self._frozen: dict[Connection, list[object]] = {}  # why
 
     @property
     def needed(self) -> object:
         """True in a boolean context if the gate must stand in the way now."""
-        return self._frozen or self.paused or self.cut_off
+        return self._frozen or self.paused or self.cut_off or self.ghosts
 
     def update(self) -> None:
         """Stand in the way if that is needed now."""
@@ -60,6 +62,8 @@ class FreezingGate(Gate):
         if session in self.cut_off and self._service.engine.sessions.get(session) is not None:
             self.freeze(connection, session)
             return False
+        if session in self.ghosts:
+            request.passwd = b""  # the server refuses it as it refuses a session that has expired
         return True
 
     def closed(self, connection: Connection, reason: str) -> None:
@@ -70,6 +74,7 @@ class FreezingGate(Gate):
         """End every pause, once all connections are closed."""
         self.paused = False
         self.cut_off.clear()
+        self.ghosts.clear()
         self.update()
 
     def freeze(self, connection: Connection, why: object) -> None:

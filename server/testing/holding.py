@@ -100,12 +100,14 @@ class _Held:
 
     :ivar size: in bytes, as it counts for the limit.
     :ivar deliver: lets it go on, at a time of the server's clock in seconds.
+    :ivar frame: of a request: its header and record.
     """
 
     message: HeldMessage
     connection: Connection
     size: int
     deliver: Callable[[float], None]
+    frame: bytes = b""
 
 
 @attrs.frozen(eq=False)
@@ -196,7 +198,8 @@ class HoldingGate(FreezingGate):
             return True
         what = describe_request(op, frame)
         deliver = partial(self._put_back, connection, frame)
-        self._keep(connection, hold, "request", session, deliver, len(frame), op, what.path, what.text)
+        size, path = len(frame), what.path
+        self._keep(connection, hold, "request", session, deliver, size, op, path, what.text, frame)
         return False
 
     def _put_back(self, connection: Connection, frame: bytes, now: float, *, affected: bool = False) -> None:
@@ -287,6 +290,21 @@ class HoldingGate(FreezingGate):
         """List all messages that are held, the oldest first."""
         return [held.message for held in self._held.values()]
 
+    def connection_held(self, number: int) -> Connection:
+        """Return the connection of a held message.
+
+        :raises KeyError: for a number that is not held.
+        """
+        return self._held[number].connection
+
+    def request_held(self, number: int) -> tuple[int, bytes]:
+        """Return the op code and the frame of a held request.
+
+        :raises KeyError: for a number that is not held.
+        """
+        frame = self._held[number].frame
+        return HEADER(frame)[1], frame
+
     def release(self, numbers: Sequence[int]) -> None:
         """Let messages pass, in this order.
 
@@ -342,6 +360,7 @@ class HoldingGate(FreezingGate):
         op: int | None = None,
         path: str | None = None,
         text: str = "",
+        frame: bytes = b"",
     ) -> None:
         number, now = next(self._numbers), self._now()
         message = HeldMessage(
@@ -354,7 +373,7 @@ class HoldingGate(FreezingGate):
             path=path,
             text=text,
         )
-        self._held[number] = _Held(message, connection, size + _OVERHEAD, deliver)
+        self._held[number] = _Held(message, connection, size + _OVERHEAD, deliver, frame)
         self._held_bytes += size + _OVERHEAD
         self._queues[connection, kind] += 1
         if self.recorder is not None:

@@ -15,7 +15,7 @@ from ..config.settings import Settings
 from ..monitoring.server import MonitoredServer
 from ..net.clock import Clock
 from ..net.server import HttpFactory, Server, service_of
-from . import shown
+from . import shown, virtual
 from .clock import CLOCK_MODES, ClockMode
 from .controls import Controls
 from .running import Running
@@ -86,6 +86,7 @@ class Launch:
     """The arguments with which a server is started.
 
     :ivar http: makes what answers HTTP on the port of clients.
+    :ivar patience: seconds of virtual time in which clients may do nothing but ping (:mod:`.virtual`).
     """
 
     clock: ClockMode = attrs.field(validator=known_clock)
@@ -95,6 +96,7 @@ class Launch:
     hostile: int | None = attrs.field(default=None, validator=check_type)
     data: str | os.PathLike[str] | None = attrs.field(default=None, validator=check_type)
     http: HttpFactory | None = None
+    patience: float = virtual.PATIENCE
 
     def _storage(self, stack: ExitStack) -> Storage | None:
         """Read the data that the server starts with.
@@ -132,7 +134,8 @@ class Launch:
                 server.controls = LocalServer(running)
                 shown.note(server.controls)
                 try:
-                    yield server.controls
+                    with shown.interruptible(), virtual.ended(server.controls, self.patience):
+                        yield server.controls
                 finally:
                     for tell in at_end:
                         tell(running.advice)

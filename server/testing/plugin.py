@@ -1,10 +1,11 @@
 """The pytest plugin: fixtures, options, and the report of a failing test about its server.
 
-* The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``;
-  :mod:`.factories` makes others.
+* The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``, of which
+  :mod:`.factories` makes more. Those that are clients of ours are in a plugin that is only named here.
 * An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
 * If a test fails, its report gets the timeline and the tree of each server that its fixtures have started, or
   the test itself.
+* With ``--zk-timeline`` every report has them, or none. A test that hangs shows them too (:mod:`.hangs`).
 * With ``--zk-hold-on-failure`` the servers of the fixtures are kept until somebody presses Enter, to be
   looked at in a browser.
 * Nothing of the server is imported until a fixture is used, because pytest loads this module in every suite.
@@ -15,12 +16,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from . import factories, shown
+from .hangs import Hangs
 
 if TYPE_CHECKING:
     from . import EmbeddedEnsemble, EmbeddedServer
@@ -35,7 +39,14 @@ _OPTIONS = {
     "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
 }
 
+_BUDGET = "seconds that each sweep may take (default: what the test says, or 10)"
+_LIMITS = "zk_limits(watches=, requests=, znodes=): a client that needs more fails the test (docs/testing.md)"
+_MARKER = "zk_sweep(**options): run an async test with every fault and in every order (docs/sweep.md)"
+_WHEN = ("always", "failed", "never")
+_TIMELINE = "the report of which tests has timeline and tree: always (pytest -rP shows them), failed, never"
 _ADVISE = "show what clients have done wrong, after the run; =error: such tests fail (docs/advisor.md)"
+
+pytest_plugins = ["pyzk.server.app.client_fixtures"]
 
 zk_server = factories.zk_server()
 zk_client = factories.zk_client()
@@ -55,21 +66,87 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "sessions that a test leaves open on zk_server are an error"
     group.addoption("--zk-check-leaks", dest="zk_check_leaks", action="store_true", default=False, help=text)
     parser.addini("zk_check_leaks", text, type="bool", default=False)
+    group.addoption("--zk-timeline", dest="zk_timeline", choices=_WHEN, default=None, help=_TIMELINE)
+    parser.addini("zk_timeline", _TIMELINE, default="failed")
     mode = {"nargs": "?", "const": "warn", "default": None, "metavar": "warn|error"}
     group.addoption("--zk-advise", dest="zk_advise", **mode, help=_ADVISE)
     parser.addini("zk_advise", f"warn: {_ADVISE}", default="")
+    group.addoption("--zk-sweep-budget", dest="zk_sweep_budget", metavar="SECONDS", type=float, help=_BUDGET)
+    text = "run only what this token of a report says, in each sweep"
+    group.addoption("--zk-sweep-replay", dest="zk_sweep_replay", metavar="TOKEN", help=text)
+    text = "append the report of each sweep to this file, a JSON object each"
+    group.addoption("--zk-sweep-json", dest="zk_sweep_json", metavar="FILE", help=text)
     parser.addini("zk_advise_ignore", "rules of --zk-advise that are left out", type="args", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", _LIMITS)
     if config.getoption("zk_hold") and config.getoption("numprocesses", None):
         raise pytest.UsageError("--zk-hold-on-failure: nobody can press Enter for pytest-xdist; add -n 0")
+    if factories.option(config, "timeline") not in _WHEN:
+        raise pytest.UsageError(f"zk_timeline is one of {', '.join(_WHEN)}")
+    config.pluginmanager.register(Hangs(config, _servers_of), "zk_hangs")
     mode = factories.option(config, "advise")
     if mode:
         from .advising import Advising
 
         advising = Advising.of(mode, config.getini("zk_advise_ignore"))
         config.pluginmanager.register(advising, "zk_advising")
+
+
+@pytest.fixture
+def zk_limits(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[None]]:
+    """Limits for a part of a test: with zk_limits(watches=10, requests=100, znodes=5), at zk_server."""
+    from .limits import limits
+
+    return partial(limits, request.getfixturevalue("zk_server"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    marker = item.get_closest_marker("zk_limits")
+    if marker is None:
+        return (yield)
+    from .errors import LimitExceeded
+    from .limits import limits
+
+    servers = list(_servers_of(item))
+    if not servers:
+        pytest.fail(
+            "zk_limits is for tests with a fixture that is a server, such as zk_server", pytrace=False
+        )
+    try:
+        with ExitStack() as stack:
+            for _, server in servers:
+                stack.enter_context(limits(server, **marker.kwargs))
+            return (yield)
+    except LimitExceeded as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture
+def zk_sweep(request: pytest.FixtureRequest) -> Callable[..., object]:
+    """:func:`pyzk.server.testing.sweep`, with the options of the command line; what failed comes first."""
+    from ..sweep.in_pytest import sweeper
+
+    return sweeper(request.node)
+
+
+@pytest.fixture
+def zk_lab() -> None:
+    """The lab of a test with the marker ``zk_sweep``; each run has one of its own."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
+    marker = pyfuncitem.get_closest_marker("zk_sweep")
+    if marker is None:
+        return None
+    from ..sweep.in_pytest import run_marked
+
+    run_marked(pyfuncitem, marker)
+    return True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -83,15 +160,24 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.failed:
-        for node in item.listchain():
-            for name, server in node.stash.get(factories.SERVERS, {}).items():
-                report.sections += _sections(name, server)
-        report.sections += shown.take()
+    hangs = item.config.pluginmanager.getplugin("zk_hangs")
+    picture = hangs.take() if hangs is not None and report.failed else None
+    when = factories.option(item.config, "timeline")
+    if (when == "always" and report.when == "call") or (when == "failed" and report.failed):
+        if picture is None:
+            picture = [each for name, server in _servers_of(item) for each in _sections(name, server)]
+            picture += shown.take()
+        report.sections += picture
         _leave_out_what_it_says(report, call)
-        if report.when == "call" and item.config.getoption("zk_hold"):
-            _hold(item)
+    if report.failed and report.when == "call" and item.config.getoption("zk_hold"):
+        _hold(item)
     return report
+
+
+def _servers_of(item: pytest.Item) -> Iterator[tuple[str, EmbeddedServer | EmbeddedEnsemble]]:
+    """The servers that the fixtures of a test have started, by name."""
+    for node in item.listchain():
+        yield from list(node.stash.get(factories.SERVERS, {}).items())
 
 
 def _leave_out_what_it_says(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.text import printable
+from .errors import TEST_ENDED
 
 if TYPE_CHECKING:
     from .ensemble import LocalEnsemble
@@ -26,7 +28,10 @@ _MOST: Final = 4
 _LINES: Final = 200
 """Lines of a timeline."""
 
-_started: deque[tuple[LocalServer | LocalEnsemble, Callable[[Callable[[], Any]], Any]]] | None = None
+_started: deque[tuple[LocalServer | LocalEnsemble, Callable[[Callable[[], Any]], Any], int]] | None = None
+
+at_interrupt: Callable[[Callable[[int, Any], object]], Callable[[int, Any], object]] | None = None
+"""For the pytest plugin: makes a handler of signals that takes a picture and then calls another handler."""
 
 
 @contextmanager
@@ -56,7 +61,7 @@ def note(server: LocalServer | LocalEnsemble) -> None:
                 pass
         return function()
 
-    _started.append((server, call))
+    _started.append((server, call, thread))
 
 
 def forget(running: object) -> None:
@@ -66,23 +71,93 @@ def forget(running: object) -> None:
             _started.remove(entry)
 
 
+def started() -> list[tuple[str, Any, Callable[[Callable[[], Any]], Any], bool]]:
+    """Return what was noted: a title, the server, what calls a function in its thread, and whether that is
+    this thread."""
+    here = threading.get_ident()
+    return [
+        (f"server at {server.hosts}", server, call, thread == here)
+        for server, call, thread in list(_started or ())
+    ]
+
+
 def take() -> Iterator[tuple[str, str]]:
     """Return title and text of what is to be shown of the servers, and forget them."""
     while _started:
-        server, call = _started.popleft()
+        server, call, _ = _started.popleft()
         try:
-            yield from call(partial(_sections, server))
+            yield from call(partial(sections, f"server at {server.hosts}", server))
         except Exception as error:  # a report without the timeline is better than none
             yield "server: no timeline", repr(error)
 
 
-def _sections(server: LocalServer | LocalEnsemble) -> list[tuple[str, str]]:
-    return sections(f"server at {server.hosts}", server)
+def pictures(servers: list[tuple[str, Any]], last: str, patience: float) -> Iterator[tuple[str, str]]:
+    """Return title and text of what is to be shown of the servers, at any moment: a handler of signals calls
+    this.
+
+    :param servers: those of fixtures, by name.
+    :param last: what the last line of the timeline says.
+    :param patience: seconds that the thread of a server has to answer.
+    """
+    asked: list[tuple[str, Callable[[], Any]]] = [
+        (name, partial(sections, name, server, last)) for name, server in servers
+    ]
+    for name, server, call, is_here in started():
+        look = partial(sections, name, server, last)
+        if is_here:
+            yield from _answer(look)
+        else:
+            asked.append((name, partial(call, look)))
+    for name, ask in asked:
+        answers: list[tuple[str, str]] = []
+        thread = threading.Thread(target=_keep, args=(answers, ask), daemon=True)
+        thread.start()
+        thread.join(patience)
+        yield from answers or [(f"{name}: no timeline", "its thread does not answer")]
 
 
-def sections(name: str, server: Any) -> list[tuple[str, str]]:
-    """Return title and text of what is to be shown of a server or an ensemble."""
-    timeline, tree = server.format_timeline(limit=_LINES), server.format_tree()
+def _keep(answers: list[tuple[str, str]], ask: Callable[[], Any]) -> None:
+    answers.extend(_answer(ask))
+
+
+def _answer(look: Callable[[], Any]) -> Any:
+    try:
+        return look()
+    except Exception as error:  # whatever the moment has interrupted
+        return [("server: no timeline", repr(error))]
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """While a server runs in an event loop: have a picture taken before the loop's own handler of Ctrl-C."""
+    if at_interrupt is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):
+        yield
+        return
+    signal.signal(signal.SIGINT, ours := at_interrupt(handler))
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is ours:
+            signal.signal(signal.SIGINT, handler)
+
+
+def sections(name: str, server: Any, last: str = TEST_ENDED) -> list[tuple[str, str]]:
+    """Return title and text of what is to be shown of a server or an ensemble.
+
+    :param last: what the last line of the timeline says.
+    """
+    from .controls.history import timeline_of
+    from .ending import ending
+    from .steps import finish
+
+    def draw() -> str:
+        return finish(timeline_of(server, limit=_LINES, ending=ending(server.running, last)))
+
+    timeline, tree = server.run(draw), server.format_tree()
     return [(f"{name}: timeline", _safe(timeline)), (f"{name}: tree", _safe(tree))]
 
 

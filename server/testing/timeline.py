@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter, OrderedDict
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import attrs
@@ -75,6 +75,7 @@ def drawing(
     width: int | None = None,
     limit: int | None = None,
     by_epoch: bool = False,
+    ending: Callable[[Mapping[int, str]], Iterable[str]] | None = None,
 ) -> Generator[None, None, str]:
     """Draw entries of a history, in steps of 1 ms or so; the value is the drawing.
 
@@ -86,6 +87,7 @@ def drawing(
     :param width: the width in characters, at least 60. By default it is 120, or as much as the columns need,
         of which each has at least 32.
     :param limit: show no more than this many lines, the last ones.
+    :param ending: makes further lines, given the names of the sessions.
     """
     lines = _Lines(limit)
     wanted = None if sessions is None else set(sessions)
@@ -113,6 +115,7 @@ def drawing(
         names = {session: name for session in seen if (name := named.get(session))}
         sheet = _List([names.get(session) or session_text(session) for session in columns], width or _WIDTH)
 
+    last = [] if ending is None else list(ending(names))
     head = [title]
     if by_epoch:
         head.append(f"epochs are counted from 0x{zxid_base >> 32:x}")
@@ -124,7 +127,9 @@ def drawing(
     if by_column:
         text += [f"  {names[session]}  session {session_text(session)}" for session in columns]
     if not kept:
-        return "\n".join([*text, "  nothing has happened" if not lines.count else _earlier(lines.count)])
+        return "\n".join(
+            [*text, "  nothing has happened" if not lines.count else _earlier(lines.count), *last]
+        )
     text += sheet.head
 
     def zxid(number: int) -> str:
@@ -152,7 +157,7 @@ def drawing(
         drawn.append(rows)
     if lines.count > len(drawn):
         text.append(_earlier(lines.count - len(drawn)))
-    return "\n".join([*text, *reversed(drawn)])
+    return "\n".join([*text, *reversed(drawn), *last])
 
 
 def _earlier(count: int) -> str:

@@ -204,14 +204,15 @@ def test_locks_tells_deadlocks_and_who_is_where(pyzk: Run, server: EmbeddedServe
                 f"/locks/{at}/{'0123456789abcdef' * 2}__lock__", ephemeral=True, sequence=True
             )
             names[at, client] = made.rpartition("/")[2]
-    done = pyzk("locks", "/locks")
+    done, checked = pyzk("locks", "/locks"), pyzk("locks", "--check", "/locks")
     found = [json.loads(line) for line in pyzk("locks", "--json", "/locks").lines]
     ids = [f"0x{client.client_id[0]:x}" for client in clients]
     addresses = {"{}:{}".format(*client._connection._socket.getsockname()) for client in clients}
     for client in clients:
         client.stop()
         client.close()
-    assert done.status == 0
+    assert (done.status, checked.status) == (0, 1)
+    assert checked.lines[-2].startswith("deadlock: ")
     *_, last, _ = done.lines
     assert last in {
         f"deadlock: {ids[0]} waits at /locks/b for {ids[1]} waits at /locks/a for {ids[0]}",
@@ -223,3 +224,28 @@ def test_locks_tells_deadlocks_and_who_is_where(pyzk: Run, server: EmbeddedServe
     assert {entry["client"] for entry in found[0]["contenders"]} == addresses
     step = {"session": ids[1], "path": "/locks/a"}
     assert step in found[-1]["deadlock"]
+
+
+def test_a_lock_is_taken_from_its_holder(pyzk: Run, server: EmbeddedServer) -> None:
+    one, two = KazooClient(server.hosts), KazooClient(server.hosts)
+    for client in (one, two):
+        client.start()
+    assert one.Lock("/l", "one").acquire()
+    waiting = two.handler.spawn(two.Lock("/l", "two").acquire)
+    server.wait_for("/l", children=2)
+    assert pyzk("locks", "--check", "/l").status == 0
+    owner = f"0x{one.client_id[0]:x}"
+    done = pyzk("locks", "--break", "/l")
+    waiting.join()
+    [deleted] = json.loads(pyzk("locks", "--json", "/l").out)["contenders"]
+    assert (deleted["session"], deleted["holds"]) == (f"0x{two.client_id[0]:x}", True)
+    for client in (one, two):
+        client.stop()
+        client.close()
+    assert done.status == 0
+    assert done.out.startswith("deleted /l/")
+    assert done.out.endswith(f" of session {owner}\n")
+    nobody = pyzk("locks", "--break", "/l")
+    assert (nobody.status, "/l is no lock that is known" in nobody.err) == (Status.REFUSED, True)
+    server.load({"/q": {"f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0-__lock__-0000000000": ""}})
+    assert pyzk("locks", "--break").status == Status.REFUSED

@@ -189,3 +189,20 @@ def test_only_one_source_of_data(pyzk: Run) -> None:
     assert pyzk("create", "/a", "x", "--hex", "00").status == Status.USAGE
     assert pyzk("create", "/a", "--hex", "0").status == Status.USAGE
     assert pyzk("set", "/a").status == Status.USAGE
+
+
+def test_who_may_do_what(pyzk: Run, server: EmbeddedServer) -> None:
+    server.load({"/app": {"a": {"b": ""}, "c": ""}})
+    pyzk("acl", "/app/a/b", "ip:10.0.0.1:cdrwa,world:anyone:rw")
+    for path in ("/app/a", "/app/c", "/app"):
+        assert pyzk("acl", path, "world:anyone:r").status == 0
+    assert pyzk("acls", "/app").lines == [
+        "/app  world:anyone:r",
+        "/app/a/b  ip:10.0.0.1:cdrwa,world:anyone:rw",
+    ]
+    found = pyzk("acls", "--world-writable", "/app")
+    assert (found.status, found.lines) == (Status.NO, ["/app/a/b  world:anyone:rw"])
+    none = pyzk("acls", "--world-writable", "/app/c")
+    assert (none.status, none.out) == (0, "")
+    everything = pyzk("acls", "--world-writable", "--json")
+    assert json.loads(everything.lines[0])["path"] == "/"

@@ -247,24 +247,24 @@ def ready() -> Script:
 
 def test_a_connection_may_be_lent_while_nothing_is_on_its_way() -> None:
     script = Script()
-    assert not script.machine.can_lend()
+    assert not script.machine.is_quiet
     script.open()
-    assert not script.machine.can_lend()
+    assert not script.machine.is_quiet
     script.welcome()
-    assert script.machine.can_lend()
+    assert script.machine.is_quiet
     script.write()
-    assert not script.machine.can_lend(), "it waits to be sent"
+    assert not script.machine.is_quiet, "it waits to be sent"
     [sent] = script.requests()
-    assert not script.machine.can_lend(), "it was not answered"
+    assert not script.machine.is_quiet, "it was not answered"
     script.machine.receive_data(b"\0\0", script.now)
-    assert not script.machine.can_lend(), "a frame has begun"
+    assert not script.machine.is_quiet, "a frame has begun"
     script.machine.receive_data(b"\0\x10" + struct.pack(">iqi", sent.xid, 1, 0), script.now)
-    assert script.machine.can_lend()
+    assert script.machine.is_quiet
     script.machine.leave_server("another one")
-    assert not script.machine.can_lend()
+    assert not script.machine.is_quiet
     other = ready()
     other.machine.close()
-    assert not other.machine.can_lend()
+    assert not other.machine.is_quiet
 
 
 def test_exchanges_that_are_over_count_as_those_of_the_loop() -> None:
@@ -272,7 +272,7 @@ def test_exchanges_that_are_over_count_as_those_of_the_loop() -> None:
     data = script.machine.data
     before = data.metrics.requests[OpCode.GET_DATA]
     script.now += 4
-    script.machine.returned(
+    script.machine.exchanged(
         [
             exchange(5, OpCode.GET_DATA, b"", at=script.now - 3, zxid=70),
             exchange(6, OpCode.SET_DATA, b"", at=script.now - 2, zxid=71),
@@ -284,7 +284,7 @@ def test_exchanges_that_are_over_count_as_those_of_the_loop() -> None:
     assert (data.xid, data.last_zxid) == (7, 71)
     assert data.metrics.requests[OpCode.GET_DATA] - before == 2
     assert not script.machine.in_flight
-    assert script.machine.can_lend()
+    assert script.machine.is_quiet
     script.write()
     assert [sent.xid for sent in script.requests()] == [8]
 
@@ -293,7 +293,7 @@ def test_the_loop_goes_on_with_an_exchange() -> None:
     script = ready()
     reply = struct.pack(">iiqi", 16, 9, 72, 0)
     opened = exchange(9, OpCode.SET_DATA, reply[:7], at=script.now)
-    script.machine.returned([], opened, script.now)
+    script.machine.exchanged([], opened, script.now)
     assert (opened.request.xid, script.machine.data.xid) == (9, 9)
     assert script.machine.data.metrics.requests[OpCode.SET_DATA] == 1
     assert not opened.request.settled
@@ -306,7 +306,7 @@ def test_the_loop_goes_on_with_an_exchange() -> None:
 def test_a_connection_that_was_lost_on_loan_ends() -> None:
     script = ready()
     opened = exchange(9, OpCode.SET_DATA, OSError(104, "Connection reset by peer"), at=script.now)
-    script.machine.returned([], opened, script.now)
+    script.machine.exchanged([], opened, script.now)
     assert script.machine.should_close
     script.lose()
     assert isinstance(opened.request.error, ConnectionLossError)

@@ -18,7 +18,7 @@ import pytest
 
 from pyzk import blocking
 from pyzk.blocking import face, threads
-from pyzk.bridge import agent, borrowing, exits, faced, loop, objects, wakeups
+from pyzk.bridge import agent, direct, exits, faced, loop, objects, wakeups
 from pyzk.client import loan, pending
 from pyzk.server.storage.building import collector_paused
 from pyzk.server.testing import EmbeddedServer
@@ -43,7 +43,8 @@ pytestmark = [
 ]
 
 WRITTEN = [import_module(f"pyzk.blocking.{name}") for name in faced.MODULES]
-MODULES = (*WRITTEN, face, threads, wakeups, exits, objects, borrowing, loop, agent, loan, pending)
+DIRECT = (direct.threads, direct.calls, loan, pending)
+MODULES = (*WRITTEN, face, threads, wakeups, exits, objects, *DIRECT, loop, agent)
 
 
 class Stopped(BaseException):

@@ -14,9 +14,9 @@ import attrs
 import pytest
 
 from pyzk import aio, blocking
-from pyzk.bridge import borrowing
+from pyzk.bridge import direct
+from pyzk.client import lending, pending
 from pyzk.client import loan as loans
-from pyzk.client import pending, runner
 from pyzk.client import request as requests
 from pyzk.client.loan import Exchange, Loan
 from pyzk.client.request import Request
@@ -34,7 +34,7 @@ TIMEOUT = 40.0
 @pytest.fixture(autouse=True)
 def long_loans(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loan ends when the loop has something to do, also on a slow machine."""
-    monkeypatch.setattr(runner, "LOAN_TIME", 30)
+    monkeypatch.setattr(lending, "LOAN_TIME", 30)
 
 
 @attrs.define
@@ -203,7 +203,7 @@ def test_an_event_that_comes_with_a_reply(zk: blocking.ZooKeeper) -> None:
 def test_an_event_while_nobody_calls(
     zk: blocking.ZooKeeper, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "LOAN_TIME", loans.LOAN_TIME)
+    monkeypatch.setattr(lending, "LOAN_TIME", loans.LOAN_TIME)
     heard = threading.Event()
     _, watch = zk.exists_and_watch("/seen")
 
@@ -319,7 +319,7 @@ def test_the_handler_of_a_signal_calls_the_client(zk: blocking.ZooKeeper, server
     assert seen == ["/by-handler"]
 
 
-FILES = [module.__file__ for module in (loans, borrowing, pending, requests)]
+FILES = [module.__file__ for module in (loans, direct.calls, direct.threads, pending, requests)]
 STRIDE = 3
 """Instructions from one at which a call is stopped to the next: all of them would take several seconds."""
 
@@ -336,7 +336,7 @@ def test_interrupted_before_any_instruction(zk: blocking.ZooKeeper) -> None:
         assert now - version in (0, 1)
         assert stopped or now - version == 1
         assert not pending.thread.taskless
-        assert not pending.thread.borrows
+        assert not pending.thread.sends
         version = now
         if not stopped:
             break
@@ -399,7 +399,7 @@ def test_a_task_is_cancelled_while_its_call_is_under_way(server: EmbeddedServer)
 def test_an_event_loop_that_is_blocked_keeps_nothing_from_others(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "LOAN_TIME", loans.LOAN_TIME)
+    monkeypatch.setattr(lending, "LOAN_TIME", loans.LOAN_TIME)
 
     async def main(zk: aio.ZooKeeper) -> None:
         for _ in range(10):

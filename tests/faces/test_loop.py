@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from pyzk.bridge.loop import Lenders, Loop
+from pyzk.bridge.direct.lending import Lenders
+from pyzk.bridge.loop import Loop
 
 
 class Lender:

@@ -15,7 +15,7 @@ from pyzk.server.testing import EmbeddedServer
 TYPES = {cls.__name__: cls for cls in faced.FACED}
 
 
-@pytest.mark.parametrize("table", ["IN_LOOP", "UNTIL_LIMIT", "UP_TO_DATE", "BORROW", "CALLS_BACK"])
+@pytest.mark.parametrize("table", ["IN_LOOP", "UNTIL_LIMIT", "UP_TO_DATE", "DIRECT", "CALLS_BACK"])
 def test_each_member_is_there(table: str) -> None:
     for where in getattr(faced, table):
         cls, dot, member = where.rpartition(".")
@@ -30,6 +30,14 @@ def test_what_is_hidden_is_there(cls: type) -> None:
     source = "".join(inspect.getsource(each) for each in cls.__mro__ if each.__module__.startswith("pyzk"))
     missing = {name for name in faced.FACED[cls] if not re.search(rf"\b(def |self\.)?{name}\b", source)}
     assert not missing
+
+
+def test_what_sends_one_request_after_the_other_may_be_done_by_the_caller() -> None:
+    assert {"get", "set", "ensure_path", "create", "get_config", "multi"} <= {
+        where.removeprefix("ZooKeeper.") for where in faced.DIRECT
+    }
+    for name in ("delete", "get_and_watch", "update_hosts", "watch"):
+        assert f"ZooKeeper.{name}" not in faced.DIRECT
 
 
 def test_classes_that_wait_for_requests_are_there() -> None:

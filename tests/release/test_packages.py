@@ -89,7 +89,8 @@ def test_the_source_distribution_holds_what_a_reader_needs(sdist: Path) -> None:
     for folder in ("docs", "examples", "conf", *FOLDERS):
         here = {path for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"}
         assert {path.relative_to(ROOT).as_posix() for path in here} <= found
-    assert {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "pyproject.toml", "setup.py"} <= found
+    assert {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"} <= found
+    assert {"pyproject.toml", "setup.py"} <= found
 
 
 def test_two_builds_have_equal_bytes(sdist: Path, archive: Path, wheel: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ class ReadWithoutSync(Rule):
         "overwrote the other's write, or was refused."
     )
     remedy = (
-        "Send sync before a read that must show what others have been told. Write with the version that was "
+        "Send sync before a read that must show what others already know. Write with the version that was "
         "read, so that nothing is overwritten unseen, and read again when that is refused."
     )
 

@@ -67,7 +67,7 @@ class HeldTooLong(Rule):
     )
     remedy = (
         "Hold a lock for the few requests that need it, and release it in a finally; for work that takes "
-        "long elect a leader, and let the others stand by without a limit to their patience."
+        "long elect a leader, and let the others wait without a time limit."
     )
 
     def __init__(self, world: World) -> None:

@@ -179,7 +179,7 @@ class BlindRetry(_Repeating):
     explanation = (
         "The connection ended before the reply to a write, and the client sent it again as if it had not "
         "been applied. It may have been: then a set overwrites what others have written since, and a create "
-        "is told that the znode exists, although it is the client's own."
+        "learns that the znode exists, although it is the client's own."
     )
     remedy = (
         "After a lost reply read first. Set with the version that was read, so that only one of the two can "

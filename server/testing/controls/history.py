@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator, Iterable
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ..finding import find
@@ -98,11 +99,13 @@ class HistoryControls(Base):
 
 
 def timeline_of(
-    controls: HistoryControls, *, since: float = 0.0, **options: Any
+    controls: HistoryControls, *, since: float = 0.0, until: float = inf, **options: Any
 ) -> Generator[None, None, str]:
     """Draw what :meth:`HistoryControls.format_timeline` shows, in steps, for callers in the server's thread
     who let others run between them.
 
+    :param since: as for that method.
+    :param until: likewise.
     :param options: those of :func:`.timeline.drawing`.
     """
     told, running = controls.running.told, controls.running
@@ -113,7 +116,7 @@ def timeline_of(
         title += f"; the oldest {told.dropped:,} entries are gone"
     return (
         yield from drawing(
-            (entry for entry in told.entries() if entry.time >= since),
+            (entry for entry in told.entries() if since <= entry.time <= until),
             title=title,
             zxid_base=told.zxid_base,
             named=running.names.all,

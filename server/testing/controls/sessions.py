@@ -62,6 +62,24 @@ class SessionControls(ServerBase):
             client.abort(f"a control has disconnected it{mark()}")
 
     @control
+    def ghost(self, session: SessionRef) -> None:
+        """Make a session a ghost: its client is disconnected and must begin a new session, while the server
+        keeps the old one, with its ephemerals, until its timeout.
+
+        So it is for a program that was restarted, or has lost its session's password: what it makes anew
+        stands in its own way, and then goes with the old session.
+
+        :raises UnknownSessionError: if there is no such session.
+        """
+        found = self._find(session)
+        self._enter(f"ghost {session_text(found.id)}", found.id)
+        self.running.gate.ghosts.add(found.id)
+        self.running.gate.update()
+        client = self.running.engine.client_of(found)
+        if client is not None:
+            client.abort(f"a control has made its session a ghost{mark()}")
+
+    @control
     def disconnect_all(self) -> None:
         """Close every connection without a reply; the sessions live on."""
         self._enter("disconnect all")

@@ -1,4 +1,4 @@
-"""Calls of asyncio over a connection on loan (:mod:`pyzk.bridge.borrowing`): its loop reads the replies.
+"""Calls that an event loop of asyncio makes itself: it sends the request, and reads the reply when it comes.
 
 The rules:
 
@@ -16,10 +16,9 @@ import os
 from collections.abc import Callable
 from typing import Protocol
 
-from ..bridge.agent import Call
-from ..bridge.borrowing import Borrower
-from ..bridge.loop import Loop
-from ..client.loan import Exchange, Loan, TakenError
+from ...client.loan import Exchange, Loan, TakenError
+from ..loop import Loop
+from .calls import Borrower, DirectCall
 
 
 class Asked(Protocol):
@@ -50,20 +49,24 @@ class Reading(Borrower):
         if loan.desk is not None:
             self._post(loan.desk.close)
 
-    def carry_out(self, call: Call, asked: Asked) -> bool:
-        """Begin a call, as far as a connection is on loan. Returns False if the loop is to be asked."""
+    def begin(self, call: DirectCall, asked: Asked) -> None:
+        """Do a call in this event loop, or ask trio's. It raises the errors of :meth:`.Loop.ask`."""
         loan = self.loan_for(call)
-        if loan is None:
-            return False
-        if loan.desk is None:
-            try:
-                loan.desk = _Desk(self, loan)
-            except (OSError, NotImplementedError):
-                # No file descriptor is left; or the loan has just ended, and the connection, too; or this is
-                # the event loop of Windows.
-                return False
-        desk: _Desk = loan.desk
-        return desk.is_free and desk.begin(call, asked)
+        if loan is not None:
+            desk = loan.desk or self._watch(loan)
+            if desk is not None and desk.is_free and desk.begin(call, asked):
+                return
+        self.loop.ask(call)
+
+    def _watch(self, loan: Loan) -> _Desk | None:
+        """Watch a connection. Returns None if that is not possible."""
+        try:
+            loan.desk = desk = _Desk(self, loan)
+        except (OSError, NotImplementedError):
+            # No file descriptor is left; or the loan has just ended, and the connection, too; or this is the
+            # event loop of Windows.
+            return None
+        return desk
 
 
 class _Desk:
@@ -74,7 +77,7 @@ class _Desk:
     def __init__(self, borrower: Reading, loan: Loan) -> None:
         self._borrower = borrower
         self._loan = loan
-        self._under_way: tuple[Exchange, Call, Asked] | None = None
+        self._under_way: tuple[Exchange, DirectCall, Asked] | None = None
         self._event_loop = asyncio.get_running_loop()
         self._fileno = os.dup(loan.fileno)
         self._event_loop.add_reader(self._fileno, self._read)
@@ -97,12 +100,12 @@ class _Desk:
 
     __del__ = _close  # the event loop was closed first
 
-    def begin(self, call: Call, asked: Asked) -> bool:
+    def begin(self, call: DirectCall, asked: Asked) -> bool:
         """Begin a call. Returns False if the loop is to be asked."""
         self._borrower.start(call)
         return asked.answered or self._send(call, asked)
 
-    def _send(self, call: Call, asked: Asked) -> bool:
+    def _send(self, call: DirectCall, asked: Asked) -> bool:
         try:
             exchange = self._borrower.send(call, self._loan)
         except TakenError:

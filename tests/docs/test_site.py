@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 _TOCTREE = re.compile(r"^```\{toctree\}\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -44,3 +46,15 @@ def test_each_page_is_in_one_toctree() -> None:
     assert not gone, f"docs/index.md lists pages that are not there: {', '.join(gone)}"
     twice = sorted(name for name, count in listed.items() if count > 1)
     assert not twice, f"pages in more than one toctree: {', '.join(twice)}"
+
+
+def test_each_public_name_is_in_the_reference() -> None:
+    """The pages in docs/api name each class, function and error that a user imports."""
+    for name in ("client", "recipes", "server.testing"):
+        text = (DOCS / "api" / f"{name.rpartition('.')[2]}.md").read_text(encoding="utf-8")
+        module = import_module(f"pyzk.{name}")
+        kinds = (type, FunctionType)
+        public = [each for each in module.__all__ if isinstance(getattr(module, each), kinds)]
+        listed = set(re.findall(rf":: pyzk\.{re.escape(name)}\.(\w+)$", text, re.MULTILINE))
+        missing = sorted(set(public) - listed)
+        assert not missing, f"add to docs/api: {', '.join(missing)}"

@@ -1,0 +1,111 @@
+"""Calls that a thread makes itself: it sends the request, and waits for the reply."""
+
+from __future__ import annotations
+
+import select
+import threading
+from contextlib import suppress
+
+from ...client import ClosingError
+from ...client.loan import Loan, TakenError
+from ...client.pending import thread
+from ..loop import Loop
+from ..wakeups import Bell
+from .calls import Borrower, DirectCall
+
+_poll = getattr(select, "poll", None)
+"""None on Windows: there the loop makes all calls."""
+
+
+class _Here(threading.local):
+    """:ivar borrower: how this thread borrows; None before it has made a call."""
+
+    borrower: Waiting | None = None
+
+
+_here = _Here()
+
+
+def begin(loop: Loop, call: DirectCall) -> None:
+    """Do a call in this thread, or ask the loop. It raises the errors of :meth:`.Loop.ask`."""
+    borrower = _here.borrower
+    if borrower is None or borrower.loop is not loop:
+        borrower = _here.borrower = Waiting(loop)
+    if not borrower.carry_out(call):
+        loop.ask(call)
+
+
+def forget() -> None:
+    """Forget how this thread has borrowed: a client was closed."""
+    borrower, _here.borrower = _here.borrower, None
+    if borrower is not None:
+        borrower.close()
+
+
+class Waiting(Borrower):
+    """A thread that waits for the answer. It has one bell for all its loans: one for each would be closed by
+    Python, which swallows a KeyboardInterrupt there."""
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__(loop)
+        self._bell: Bell | None = None
+        self._waits = False
+
+    def close(self) -> None:
+        """End; called in the thread."""
+        if self._bell is not None:
+            self._bell.close()
+
+    def ended(self, loan: Loan, under_way: bool) -> None:
+        if under_way and self._bell is not None:
+            with suppress(ClosingError):
+                self._bell.ring()
+
+    def carry_out(self, call: DirectCall) -> bool:
+        """Do a call, as far as a connection is on loan. Returns False if the loop is to be asked; else the
+        call is answered, or the loop will do that."""
+        loan = self.loan_for(call)
+        if loan is None or _poll is None:
+            return False
+        if self._waits:  # the handler of a signal would answer the bell that is for the wait
+            return False
+        try:
+            if self._bell is None:
+                self._bell = Bell()
+        except OSError:  # no file descriptor is left
+            return False
+        if loan.desk is None:
+            desk = _poll()
+            desk.register(loan.fileno, select.POLLIN)
+            desk.register(self._bell.fileno(), select.POLLIN)
+            loan.desk = desk
+        before = thread.taskless, thread.sends
+        try:
+            self.start(call)
+            while (exchange := self.send(call, loan)) is not None:
+                if exchange.is_sent:
+                    self._wait(loan)
+                reply = loan.receive(exchange)
+                if reply is None:
+                    self.give_back()
+                    break
+                self.settle(call, exchange, reply)
+        except TakenError:
+            return False
+        finally:
+            thread.taskless, thread.sends = before  # an exception may have come where they are set
+        return True
+
+    def _wait(self, loan: Loan) -> None:
+        """Wait until something comes, or the loop has taken its connection back."""
+        bell = self._bell
+        assert bell is not None
+        try:
+            self._waits = True
+            while loan.is_here:
+                for fileno, _ in loan.desk.poll():
+                    if fileno == loan.fileno:
+                        return
+                    bell.answer()  # rung for this loan, or for one before, whose call was interrupted
+        finally:
+            self._waits = False

@@ -1,0 +1,127 @@
+"""Lends the connection of a client to a thread that makes one call after another (:mod:`.loan`).
+
+The rules:
+
+* A thread is *regular* after a few calls, each of which has begun while nothing else was in flight. Then the
+  connection is offered to it after each reply, for ``LOAN_TIME``; the loop lends it when it waits next.
+* What the thread has done with the connection is noted when the loop takes it back, before the loop does
+  anything else.
+* A client with an observer, a TLS connection or a connector of its own lends nothing.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, Protocol
+
+import trio
+
+from .loan import LOAN_TIME, Borrower, Loan
+from .machine import SessionMachine
+from .request import Request
+
+_REGULAR = 3
+"""Calls of one thread, one after the other, after which the connection is lent to it."""
+
+
+class Keeper(Protocol):
+    """What keeps the session connected: :class:`.Runner`, which says what these are."""
+
+    machine: SessionMachine
+    socket: socket.socket | None
+    in_sequence: bool
+
+    @property
+    def is_idle(self) -> bool: ...
+
+    @property
+    def is_observed(self) -> bool: ...
+
+    def submit(self, request: Request[Any]) -> None: ...
+
+    def go_on(self, unsent: bytes) -> None: ...
+
+    def end_connection(self, reason: str) -> None: ...
+
+
+class Lending:
+    """Lends one connection after the other.
+
+    :ivar asker: who has made the last call; None if nobody who borrows.
+    :ivar loan: the present one; None while the loop runs.
+    :ivar _regular: who has made so many calls in sequence, and when the last one.
+    :ivar _offering: the task that waits while the connection is offered.
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self.asker: Borrower | None = None
+        self.loan: Loan | None = None
+        self._regular: tuple[Borrower | None, int, float] = (None, 0, 0.0)
+        self._offering: trio.lowlevel.Task | None = None
+
+    async def offer(self) -> None:
+        """Lend the connection for a while, if a thread calls in sequence, and nobody else does."""
+        keeper = self._keeper
+        asker, self.asker = self.asker, None
+        now = trio.current_time()
+        regular, count, since = self._regular
+        if asker is not regular or not keeper.in_sequence or now - since > LOAN_TIME:
+            count = 0
+        self._regular = asker, count + 1, now
+        if asker is None or count < _REGULAR or keeper.socket is None or keeper.is_observed:
+            return
+        self._offering = trio.lowlevel.current_task()
+        asker.offer(self)
+        try:
+            with trio.move_on_after(LOAN_TIME):
+                await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
+        finally:
+            self._offering = None
+            asker.withdraw(self)
+            self._regular = *self._regular[:2], trio.current_time()
+
+    def reset(self) -> None:
+        """Note that the connection has ended."""
+        self.asker, self._regular = None, (None, 0, 0.0)  # a thread that has ended may have a bell
+
+    def submit_late(self, request: Request[Any]) -> None:
+        """Send a request that was to be sent over a loan. If it cannot be sent, it fails."""
+        try:
+            self._keeper.submit(request)
+        except Exception as error:
+            request.fail(error)
+
+    # --- for the loop ------------------------------------------------------------------------------------
+
+    def lend(self) -> bool:
+        keeper, borrower = self._keeper, self._regular[0]
+        if borrower is None or keeper.socket is None or not keeper.is_idle or not keeper.machine.is_quiet:
+            return False
+        data = keeper.machine.data
+        self.loan = Loan(keeper.socket, data.xid, data.request_limit, data.reply_limit, borrower)
+        return True
+
+    def take_back(self) -> None:
+        offering, self._offering = self._offering, None
+        loan, self.loan = self.loan, None
+        try:
+            if loan is not None:
+                self._go_on(loan)
+        finally:
+            if offering is not None:
+                trio.lowlevel.reschedule(offering)
+
+    def end_connection(self, reason: str) -> None:
+        self._keeper.end_connection(reason)
+
+    def _go_on(self, loan: Loan) -> None:
+        machine, now = self._keeper.machine, trio.current_time()
+        done, open = loan.take(machine.data.lease.deadline)
+        if not done and open is None and now >= self._regular[2] + LOAN_TIME:
+            self._regular = None, 0, now  # its borrower has something else to do
+        if open is not None:
+            open.adopt()
+        loan.borrower.ended(loan, open is not None)
+        machine.exchanged(done, open, now)
+        self._keeper.go_on(open.unsent if open is not None else b"")

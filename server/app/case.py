@@ -1,0 +1,63 @@
+"""Tests of :mod:`unittest` with a server for each: its timeline and tree are in the message of a failure."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import unittest
+from typing import Any, ClassVar
+
+from ..testing import shown
+from .embedded import EmbeddedServer
+
+
+class ServerCase(unittest.TestCase):
+    """A test case with a fresh server for each test; for tests in asyncio inherit from
+    :class:`unittest.IsolatedAsyncioTestCase` too, behind this.
+
+    :cvar settings: of the server, as for :class:`.EmbeddedServer`.
+    :ivar server: the server.
+    """
+
+    settings: ClassVar[dict[str, Any]] = {}
+    server: EmbeddedServer
+
+    def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
+        with EmbeddedServer(**self.settings) as self.server:
+            shown.forget(self.server.running)
+            name = self._testMethodName
+            method = getattr(self, name)
+            setattr(self, name, self._explained(method))
+            try:
+                return super().run(result)
+            finally:
+                setattr(self, name, method)
+
+    def _explained(self, method: Any) -> Any:
+        """Have the errors of a method say what has happened on the server."""
+        if inspect.iscoroutinefunction(method):
+
+            @functools.wraps(method)
+            async def call_async() -> Any:
+                try:
+                    return await method()
+                except Exception as error:
+                    self._explain(error)
+                    raise
+
+            return call_async
+
+        @functools.wraps(method)
+        def call() -> Any:
+            try:
+                return method()
+            except Exception as error:
+                self._explain(error)
+                raise
+
+        return call
+
+    def _explain(self, error: Exception) -> None:
+        if not isinstance(error, unittest.SkipTest):
+            for title, text in shown.sections("server", self.server):
+                error.add_note(f"{title}\n{text}")

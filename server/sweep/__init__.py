@@ -1,0 +1,79 @@
+"""Every fault at every request, and every order of requests: does a user's code hold?
+
+    from pyzk.server.testing import sweep
+
+    async def scenario(lab):
+        a, b = await lab.client("a"), await lab.client("b")
+
+        async def work(zk):
+            async with Lock(zk, "/lock"), lab.inside("lock"):
+                ...
+
+        await lab.together(partial(work, a), partial(work, b))
+
+    def test_lock():
+        sweep(scenario)
+
+All clients meet at the server. So the server can hold each request, let them go on in any order, and do to
+each of them what a network can do. :mod:`.explore` has the rules, :mod:`.faults` the faults.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from .explore import NotControlled, Plan, Results, carry_out
+from .explore import replay as replay_token
+from .faults import FAULTS, chosen
+from .lab import Lab
+from .orders import Rounds
+from .report import Report, SweepFailed
+from .run import Scenario, run
+
+__all__ = ["FAULTS", "Lab", "NotControlled", "Report", "Scenario", "SweepFailed", "sweep"]
+
+
+def sweep(
+    scenario: Scenario,
+    *,
+    faults: Iterable[str] | None = tuple(FAULTS),
+    orders: Literal["some", "all"] | None = "some",
+    budget: float = 10.0,
+    replay: str | None = None,
+    allow: Iterable[str] = (),
+    first: Sequence[str] = (),
+) -> Report:
+    """Run a scenario with every fault at every request, and in every order of its requests.
+
+    The same call comes to the same findings, if the budget is not used up earlier.
+
+    :param scenario: an async function that takes a :class:`Lab`. It runs hundreds of times, each time with a
+        server of its own, in virtual time.
+    :param faults: names of :data:`FAULTS`; None for none.
+    :param orders: ``"some"``: as many as fit into the budget; ``"all"``: all that differ, however long it
+        takes; None for the one order in which each client acts in turn.
+    :param budget: seconds of real time.
+    :param replay: a token out of a report: run that only.
+    :param allow: cells that may fail, as globs: ``"*-gone-after"``, ``"a5-*"``.
+    :param first: tokens to try before everything else, such as those that failed last time.
+    :returns: what was tried.
+    :raises SweepFailed: something does not hold; an AssertionError, whose text is the report.
+    :raises NotControlled: something else than the order of requests decides what the scenario does.
+    :raises ValueError: a wrong token, or name of a fault.
+    :raises TypeError: the scenario is no async function.
+    """
+    if not inspect.iscoroutinefunction(inspect.unwrap(scenario)):
+        raise TypeError("a scenario is an async function that takes a lab: async def scenario(lab): ...")
+    title = getattr(scenario, "__name__", "scenario")
+    if replay is not None:
+        finding = replay_token(scenario, replay)
+        results = Results(run(scenario, Rounds()), findings=[] if finding is None else [finding])
+    else:
+        plan = Plan(chosen(faults or ()), orders, budget, tuple(allow))
+        results = carry_out(scenario, plan, first)
+    report = Report(results, title)
+    if report.failed:
+        raise SweepFailed(report)
+    return report

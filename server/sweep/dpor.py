@@ -1,0 +1,139 @@
+"""All orders that differ: dynamic partial order reduction (Flanagan, Godefroid; POPL 2005), with sleep sets.
+
+Two orders are the same if one becomes the other by exchanging neighbours whose footprints do not touch. Each
+run is looked through for pairs of steps that race: then the later one is tried before the earlier one, in a
+run to come. A step that was tried at a place sleeps there until something comes that depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from .footprints import dependent
+from .model import Step
+from .orders import Order
+
+
+@attrs.define(eq=False)
+class _Place:
+    """One place in a run where a step was chosen.
+
+    :ivar chosen: the actor of the present run.
+    :ivar wanted: the actors that must be tried here.
+    :ivar asleep: those that were, with their steps, here or further up.
+    """
+
+    steps: dict[str, Step]
+    chosen: str
+    wanted: set[str]
+    asleep: dict[str, Step]
+
+    @property
+    def step(self) -> Step:
+        return self.steps[self.chosen]
+
+
+class Diverged(Exception):
+    """A run is another one than before, up to the same place: something else than the order decides."""
+
+
+class Explorer:
+    """Plans run after run::
+
+        explorer = Explorer()
+        while explorer.more:
+            ...  # a run with explorer.order()
+            explorer.learn()
+
+    :ivar runs: how many have been, those that turned out to be like others left out.
+    :ivar more: whether there are more to come.
+    """
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.more = True
+        self._places: list[_Place] = []
+
+    def order(self) -> Order:
+        self._order = _Planned(self._places)
+        return self._order
+
+    def learn(self) -> None:
+        """Find the races of the run that was last, and plan the next one."""
+        self.runs += not self._order.redundant
+        places = self._places
+        del places[self._order.at :]
+        self._find_races()
+        while places:
+            place = places[-1]
+            place.asleep[place.chosen] = place.step
+            left = sorted(place.wanted - place.asleep.keys())
+            if left:
+                place.chosen = left[0]
+                return
+            places.pop()
+        self.more = False
+
+    def _find_races(self) -> None:
+        steps = [place.step for place in self._places]
+        before: list[set[int]] = []  # what each step comes after by necessity
+        for late, step in enumerate(steps):
+            own: set[int] = set()
+            before.append(own)
+            for early in range(late - 1, -1, -1):
+                if early in own:
+                    continue
+                other = steps[early]
+                same = other.process == step.process
+                if not same and not dependent(other.footprint, step.footprint):
+                    continue
+                if not same:
+                    self._want(early, late, own, steps)
+                own |= before[early]
+                own.add(early)
+
+    def _want(self, early: int, late: int, own: set[int], steps: list[Step]) -> None:
+        """Try ``late`` before ``early``, or what leads to it."""
+        place, actor = self._places[early], steps[late].actor
+        if actor in place.steps:
+            place.wanted.add(actor)
+            return
+        leading = [
+            steps[k].actor for k in range(early + 1, late) if k in own and steps[k].actor in place.steps
+        ]
+        place.wanted.update(leading[:1] or place.steps)
+
+
+class _Planned(Order):
+    """One run: the places that are planned, then the first step that does not sleep."""
+
+    def __init__(self, places: list[_Place]) -> None:
+        self._places = places
+        self.at = 0
+        self.redundant = False
+
+    def pick(self, steps: Mapping[str, Step]) -> str:
+        if self.at < len(self._places):
+            place = self._places[self.at]
+            if place.chosen not in steps:
+                raise Diverged(f"{place.chosen} could act here before, and only {', '.join(steps)} can now")
+        else:
+            asleep: dict[str, Step] = {}
+            if self._places:
+                last = self._places[-1]
+                asleep = {
+                    actor: step
+                    for actor, step in last.asleep.items()
+                    if actor != last.chosen
+                    and step.process != last.step.process
+                    and not dependent(step.footprint, last.step.footprint)
+                }
+            awake = [actor for actor in steps if actor not in asleep]
+            self.redundant = self.redundant or not awake
+            chosen = (awake or list(steps))[0]
+            place = _Place(dict(steps), chosen, {chosen}, asleep)
+            self._places.append(place)
+        self.at += 1
+        return place.chosen

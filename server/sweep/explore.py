@@ -1,0 +1,291 @@
+"""From a scenario to findings: which runs are made, within a budget of time.
+
+The rules:
+
+1. The first run has no fault, and each client makes a step in turn. It must pass. It is made twice, and must
+   come to the same steps: otherwise something else than the order decides, and nothing that follows counts.
+2. A planted race must be found with the same client (:mod:`.selfcheck`). Otherwise nothing is controlled.
+3. Faults: each at each request of the first run, in the order of rule 1. A bad cell is run twice, and counts
+   if it is bad in the same way. If there is no time for all, writes come before reads, each kind of request
+   before its repetitions, and the faults of :data:`.faults.FIRST` before the others.
+4. Orders: all that differ (:mod:`.dpor`), for half of the time. If these are too many, samplers follow in
+   turn. The first bad order ends the search.
+5. A bad order is shortened: fewer switches between clients, then fewer steps that are prescribed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import count
+from typing import Final
+
+import attrs
+
+from . import tokens
+from .dpor import Diverged, Explorer
+from .faults import FIRST
+from .model import Cell, Outcome, switches, without_numbers
+from .orders import PCT, POS, Order, Random, Replay, Rounds
+from .run import Scenario, run
+from .selfcheck import planted_race
+
+_MOST_SHORTENING: Final = 200
+"""Runs that are spent on making a bad order shorter."""
+_SHOWN: Final = 3
+"""Bad cells that are run a second time with their steps kept; the others are counted."""
+
+
+class NotControlled(Exception):
+    """The sweep does not decide what happens, so it cannot say that a scenario holds."""
+
+
+@attrs.frozen
+class Finding:
+    """A run that fails, the least of its kind.
+
+    :ivar token: replays it.
+    :ivar passing: the nearest run that passes; None if there is none.
+    :ivar deciding: the index of the step at which the two part.
+    """
+
+    token: str
+    outcome: Outcome
+    passing: Outcome | None
+    deciding: int
+
+
+@attrs.define
+class Results:
+    """What a sweep has come to.
+
+    :ivar base: the first run.
+    :ivar bad: the outcomes of bad cells, in the order of the requests.
+    :ivar cells: how many cells were run, of ``all_cells``.
+    :ivar orders: how many different orders were run.
+    :ivar exhausted: whether these are all.
+    :ivar seconds: what it took.
+    """
+
+    base: Outcome
+    bad: dict[Cell, Outcome] = attrs.Factory(dict)
+    cells: int = 0
+    all_cells: int = 0
+    orders: int = 0
+    exhausted: bool = False
+    estimate: int = 0
+    findings: list[Finding] = attrs.Factory(list)
+    seconds: float = 0.0
+
+
+@attrs.frozen
+class Plan:
+    """
+    :ivar faults: names of faults.
+    :ivar orders: ``some``: as many as fit; ``all``: all, however long that takes; None.
+    :ivar budget: seconds, for faults and orders together.
+    :ivar allow: cells that may be bad, as globs such as ``*-gone-after``.
+    """
+
+    faults: Sequence[str]
+    orders: str | None
+    budget: float
+    allow: Sequence[str]
+
+
+def carry_out(scenario: Scenario, plan: Plan, first: Sequence[str] = ()) -> Results:
+    """Carry out a sweep.
+
+    :param first: tokens that come before everything else; a bad one ends the sweep.
+    :raises NotControlled: see the rules.
+    """
+    began = time.monotonic()
+    results = Results(_base(scenario))
+    if results.base.is_bad:
+        results.findings.append(_finding_of_order(scenario, results.base.actors, results.base))
+    for token in first:
+        if not results.findings and (finding := replay(scenario, token, results.base)) is not None:
+            results.findings.append(finding)
+    if not results.findings:
+        _check_control()
+        share = plan.budget / 2 if plan.faults and plan.orders else plan.budget
+        _sweep_faults(scenario, plan, results, time.monotonic() + share)
+        if plan.orders:
+            _sweep_orders(scenario, plan, results, time.monotonic() + share)
+    results.seconds = time.monotonic() - began
+    return results
+
+
+def replay(scenario: Scenario, token: str, base: Outcome | None = None) -> Finding | None:
+    """Run a token; returns None if it passes.
+
+    :raises ValueError: if it is no token.
+    """
+    which = tokens.read(token)
+    if isinstance(which, Cell):
+        outcome = run(scenario, Rounds(), which)
+        return _finding_of_cell(which, outcome, base or run(scenario, Rounds())) if outcome.is_bad else None
+    outcome = run(scenario, Replay(which))
+    return _finding_of_order(scenario, which, outcome) if outcome.is_bad else None
+
+
+def _base(scenario: Scenario) -> Outcome:
+    first, second = run(scenario, Rounds()), run(scenario, Rounds())
+    for n, (one, other) in enumerate(zip(first.steps, second.steps, strict=False), 1):
+        if (one.actor, one.text) != (other.actor, other.text):
+            raise NotControlled(
+                f"two runs alike differ at step {n}: {one.actor} {one.text!r}, then {other.actor} "
+                f"{other.text!r}. Does the scenario use threads, real time or its own random numbers?"
+            )
+    if not first.steps and not first.is_bad:
+        raise NotControlled(
+            "no client has sent a request inside of lab.together(): there is nothing to sweep"
+        )
+    return first
+
+
+def _check_control() -> None:
+    explorer = Explorer()
+    while explorer.more:
+        if run(planted_race, explorer.order()).verdict == "wrong":
+            return
+        explorer.learn()
+    raise NotControlled("a planted race was not found: the order of requests is not under control here")
+
+
+# --- faults ------------------------------------------------------------------------------------------------
+
+
+def _sweep_faults(scenario: Scenario, plan: Plan, results: Results, until: float) -> None:
+    cells = list(_cells(results.base, plan.faults))
+    results.all_cells = len(cells)
+    for cell in cells:
+        if time.monotonic() > until:
+            break
+        results.cells += 1
+        outcome = _judged(run(scenario, Rounds(), cell), results.base)
+        if not outcome.is_bad or any(fnmatchcase(str(cell), glob) for glob in plan.allow):
+            continue
+        if _judged(run(scenario, Rounds(), cell), results.base).fails_like(outcome):
+            results.bad[cell] = outcome
+    seen: set[tuple[str, str]] = set()
+    for cell, outcome in sorted(results.bad.items(), key=lambda bad: len(bad[1].steps)):
+        kind = outcome.verdict, without_numbers(outcome.detail)
+        if kind not in seen and len(seen) < _SHOWN:
+            seen.add(kind)
+            results.findings.append(_finding_of_cell(cell, outcome, results.base))
+
+
+def _cells(base: Outcome, faults: Sequence[str]) -> Iterator[Cell]:
+    """List all cells, the most promising first."""
+    repeated: dict[tuple[str, str], int] = {}
+    ranked: list[tuple[tuple[bool, bool, bool, int], int, Cell]] = []
+    for at, request in enumerate(base.requests):
+        times = repeated[request.words] = repeated.get(request.words, 0) + 1
+        for fault in faults:
+            rank = (times > 1, fault not in FIRST, not request.writes, at)
+            ranked.append((rank, len(ranked), Cell(request.client, request.number, fault)))
+    for _, _, cell in sorted(ranked):
+        yield cell
+
+
+def _judged(outcome: Outcome, base: Outcome) -> Outcome:
+    """A run that passes leaves no persistent znode that the first run does not leave."""
+    left = list(outcome.left)
+    for path in base.left:
+        if path in left:
+            left.remove(path)
+    if left:
+        outcome.judge("leak", f"left behind: {left[0]}")
+    return outcome
+
+
+def _finding_of_cell(cell: Cell, outcome: Outcome, base: Outcome) -> Finding:
+    deciding = next((n for n, step in enumerate(outcome.steps) if "!!" in step.text), len(outcome.steps) - 1)
+    return Finding(tokens.of_cell(cell), outcome, base, deciding)
+
+
+# --- orders ------------------------------------------------------------------------------------------------
+
+
+def _sweep_orders(scenario: Scenario, plan: Plan, results: Results, until: float) -> None:
+    everything = plan.orders == "all"
+    began = time.monotonic()
+    explorer, bad = Explorer(), None
+    seen: set[tuple[str, ...]] = set()
+    while explorer.more and (everything or time.monotonic() < (began + until) / 2):
+        try:
+            outcome = run(scenario, explorer.order())
+        except Diverged as error:
+            raise NotControlled(str(error)) from None
+        explorer.learn()
+        seen.add(tuple(outcome.actors))
+        if outcome.is_bad:
+            bad = outcome
+            break
+    results.orders, results.exhausted = explorer.runs, not explorer.more
+    if bad is None and not results.exhausted:
+        length = len(results.base.steps)
+        for order in _samplers(length):
+            if time.monotonic() > until:
+                break
+            outcome = run(scenario, order)
+            seen.add(tuple(outcome.actors))
+            if outcome.is_bad:
+                bad = outcome
+                break
+        results.orders = len(seen)
+    if bad is not None:
+        results.findings.append(_finding_of_order(scenario, bad.actors, bad))
+
+
+def _samplers(length: int) -> Iterator[Order]:
+    for seed in count():
+        yield POS(seed)
+        yield Random(seed)
+        yield PCT(seed, length)
+
+
+def _finding_of_order(scenario: Scenario, actors: list[str], outcome: Outcome) -> Finding:
+    """Shorten a bad order, and find where the nearest good one parts from it."""
+    actors, outcome = _shorten(lambda tried: run(scenario, Replay(tried)), actors, outcome)
+    for length in range(len(actors) - 1, -1, -1):
+        passing = run(scenario, Replay(actors[:length]))
+        if not passing.is_bad:
+            return Finding(tokens.of_actors(actors), outcome, passing, length)
+    return Finding(tokens.of_actors(actors), outcome, None, 0)
+
+
+def _shorten(
+    attempt: Callable[[list[str]], Outcome], actors: list[str], outcome: Outcome
+) -> tuple[list[str], Outcome]:
+    """Find an order that fails alike with fewer switches, of which less is prescribed."""
+    left = _MOST_SHORTENING
+
+    def is_better(tried: list[str]) -> bool:
+        nonlocal left, actors, outcome
+        left -= 1
+        found = attempt(tried)
+        size = switches(found.actors), len(tried)
+        if not found.fails_like(outcome) or size >= (switches(outcome.actors), len(actors)):
+            return False
+        actors, outcome = tried, found
+        return True
+
+    while left > 0:
+        if any(is_better(actors[:length]) for length in range(min(len(actors), left))):
+            continue
+        if not any(is_better(tried) for tried in list(_joined(actors))[:left]):
+            break
+    return actors, outcome
+
+
+def _joined(actors: list[str]) -> Iterator[list[str]]:
+    """Yield the order with one later step put behind an earlier one of the same client."""
+    for at, actor in enumerate(actors):
+        for later in range(at + 2, len(actors)):
+            if actors[later] == actor:
+                if actors[at + 1] != actor:
+                    yield [*actors[: at + 1], actor, *actors[at + 1 : later], *actors[later + 1 :]]
+                break

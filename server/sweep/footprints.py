@@ -1,0 +1,92 @@
+"""What a request reads and writes: two requests whose footprints do not touch may change places.
+
+A footprint is a set of (aspect, name, whether it is written). The aspects of a znode are ``node`` (it exists,
+its data) and ``children`` (their names, and the counter of sequential ones). ``client`` is what one client
+hears, ``point`` what the scenario's clients share in memory, ``all`` everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+from ...protocol.constants import CreateMode
+from ...protocol.jute import JuteError
+from ...protocol.multi import decode_multi
+from ...protocol.operations import OpCode
+from ..testing.operations import decode, name_of
+
+Mark: TypeAlias = tuple[str, str, bool]
+Footprint: TypeAlias = frozenset[Mark]
+
+NOTHING: Final[Footprint] = frozenset()
+EVERYTHING: Final[Footprint] = frozenset([("all", "", True)])
+OF_A_POINT: Final[Footprint] = frozenset([("point", "", True)])
+_SEQUENTIAL: Final = frozenset(mode for mode in CreateMode if "SEQUENTIAL" in mode.name)
+_READS: Final = frozenset({"exists", "get_data", "get_acl", "check"})
+
+
+def of_request(op: int, frame: bytes, ephemerals: Iterable[str] = ()) -> Footprint:
+    """Return the footprint of a request.
+
+    :param ephemerals: the paths of its session, which a close of the session deletes.
+    """
+    name = name_of(op)
+    if name == "close_session":
+        return frozenset(mark for path in ephemerals for mark in _deleted(path))
+    if op in (OpCode.MULTI, OpCode.MULTI_READ):
+        try:
+            items = decode_multi(frame, 8)
+        except JuteError:
+            return NOTHING
+        return frozenset(mark for item in items for mark in _marks(name_of(item.op), item.request))
+    return frozenset(_marks(name, decode(op, frame)))
+
+
+def of_event(client: str, path: str) -> Footprint:
+    """Return the footprint of a watch event on its way to a client: it comes of a change of the znode."""
+    return frozenset([("client", client, True), ("node", path, False), ("children", path, False)])
+
+
+def dependent(one: Footprint, other: Footprint) -> bool:
+    """Whether the order of two steps matters."""
+    if one >= EVERYTHING or other >= EVERYTHING:
+        return True
+    for aspect, name, written in one:
+        if (aspect, name, True) in other or (written and (aspect, name, False) in other):
+            return True
+    return False
+
+
+def _marks(name: str, request: object) -> Iterator[Mark]:
+    path = getattr(request, "path", None)
+    if name == "sync" or request is None:
+        return
+    if not isinstance(path, str):
+        yield from EVERYTHING
+    elif name == "create":
+        yield "children", _parent(path), True
+        yield "node", _parent(path), False
+        if getattr(request, "flags", 0) not in _SEQUENTIAL:  # the server chooses their names
+            yield "node", path, True
+    elif name == "delete":
+        yield from _deleted(path)
+    elif name in ("set_data", "set_acl"):
+        yield "node", path, True
+    elif name in _READS:
+        yield "node", path, False
+    elif name == "get_children":
+        yield "node", path, False
+        yield "children", path, False
+    else:
+        yield from EVERYTHING
+
+
+def _deleted(path: str) -> Iterator[Mark]:
+    yield "node", path, True
+    yield "children", path, False
+    yield "children", _parent(path), True
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"

@@ -1,0 +1,187 @@
+"""What a scenario gets: a server of its own in memory, clients by name, and a place to start."""
+
+from __future__ import annotations
+
+import contextvars
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from ..net.connection import Connection
+from ..testing.host import LocalServer
+from .stage import Stage
+
+if TYPE_CHECKING:
+    from ...client import ZooKeeper
+
+_acting: contextvars.ContextVar[str] = contextvars.ContextVar("the client whose function this is")
+
+
+class GaveUp(Exception):
+    """A client was told that its session has ended, and its function ended with an error, as it may."""
+
+
+class Lab:
+    """
+    :ivar server: the controls of the server, to look at its tree, for instance.
+    :ivar gave_up: whether a client has ended with an error that says that its session has ended.
+    :ivar is_over: whether :meth:`together` has ended.
+    :ivar tasks: those of the functions that are running, by client.
+    """
+
+    def __init__(
+        self,
+        server: LocalServer,
+        stage: Stage,
+        names: dict[Connection, str],
+        nursery: trio.Nursery,
+        excused: str | None,
+    ) -> None:
+        self.server = server
+        self._stage = stage
+        self._names = names
+        self._nursery = nursery
+        self._excused = excused
+        self._clients: dict[int, str] = {}  # by id()
+        self._all: list[ZooKeeper] = []
+        self._inside: dict[str, list[str]] = {}
+        self.gave_up = False
+        self.is_over = False
+        self.tasks: dict[str, trio.lowlevel.Task] = {}
+
+    @property
+    def is_excused(self) -> bool:
+        """Whether the fault of this run ends a session."""
+        return self._excused is not None
+
+    async def client(self, name: str, **options: Any) -> ZooKeeper:
+        """Connect a client of :mod:`pyzk.client`, for as long as the run lasts.
+
+        :param name: what reports call it: lower-case letters.
+        :param options: of :func:`pyzk.client.connect`. By default its session lasts 10 s, and is replaced by
+            a new one if it expires.
+        :raises ValueError: the name is taken, or not of lower-case letters.
+        """
+        if not (name.isalpha() and name.islower() and name.isascii()) or name in self._clients.values():
+            raise ValueError(f"a client's name is of lower-case letters, and no other client's: not {name!r}")
+        zk: ZooKeeper = await self._nursery.start(self._live, name, options)
+        self._clients[id(zk)] = name
+        self._all.append(zk)
+        return zk
+
+    async def _live(
+        self, name: str, options: dict[str, Any], *, task_status: trio.TaskStatus[ZooKeeper]
+    ) -> None:
+        from ...client import connect
+
+        async def connector(host: str, port: int) -> trio.abc.Stream:
+            await trio.lowlevel.checkpoint()
+            stream = self.server.running.open_stream()
+            if stream.connection is not None:
+                self._names[stream.connection] = name
+            return stream
+
+        defaults: dict[str, Any] = {
+            "session_timeout": 10.0,
+            "on_expired": "new_session",
+            "rng": random.Random(name),
+        }
+        async with connect("server:2181", connector=connector, **(defaults | options)) as zk:
+            task_status.started(zk)
+            await trio.sleep_forever()
+
+    async def together(self, *functions: Callable[[], Awaitable[object]]) -> None:
+        """Run functions at once, and wait for all. Every request of theirs is a step of the sweep.
+
+        A client that a fault has cut off until its session had ended may end with an error that says so.
+        Then the run is over here: what the scenario checks afterwards does not count.
+
+        :param functions: the first belongs to the first client, and so on; or to the one among the arguments
+            of a :func:`functools.partial`.
+        :raises ValueError: there are more functions than clients, or two belong to the same one.
+        """
+        names = list(self._clients.values())
+        with_names = [
+            (self._owner(one) or (names[n] if n < len(names) else "")) for n, one in enumerate(functions)
+        ]
+        if "" in with_names or len(set(with_names)) < len(with_names):
+            raise ValueError(
+                "each function of together() belongs to another client: make as many with client()"
+            )
+        self._stage.open()
+        async with trio.open_nursery() as nursery:
+            for name, function in zip(with_names, functions, strict=True):
+                nursery.start_soon(self._act, name, function)
+        self._stage.close()
+        self.is_over = True
+        if self.gave_up:
+            raise GaveUp
+
+    def _owner(self, function: Callable[[], Awaitable[object]]) -> str | None:
+        if not isinstance(function, partial):
+            return None
+        given = (*function.args, *function.keywords.values())
+        return next((self._clients[id(each)] for each in given if id(each) in self._clients), None)
+
+    async def _act(self, name: str, function: Callable[[], Awaitable[object]]) -> None:
+        _acting.set(name)
+        self.tasks[name] = trio.lowlevel.current_task()
+        try:
+            await function()
+        except Exception as error:
+            if not self._may_end_with(name, error):
+                raise
+            self.gave_up = True
+        finally:
+            del self.tasks[name]
+
+    def _may_end_with(self, name: str, error: Exception) -> bool:
+        from ...recipes import BarrierBroken
+
+        if self._excused is None:
+            return False
+        return isinstance(error, BarrierBroken) or (name == self._excused and says_that_it_ended(error))
+
+    async def point(self) -> None:
+        """Let the other clients come first here, in some runs: a step of its own.
+
+        :raises RuntimeError: outside of the functions of :meth:`together`.
+        """
+        name = _acting.get(None)
+        if name is None:
+            raise RuntimeError("point() and inside() are for the functions that together() runs")
+        await self._stage.point(name)
+
+    @asynccontextmanager
+    async def inside(self, what: str = "it", most: int = 1) -> AsyncIterator[None]:
+        """Assert that at most so many clients are inside of this block at once.
+
+        :raises AssertionError: if there are more.
+        :raises RuntimeError: outside of the functions of :meth:`together`.
+        """
+        await self.point()
+        there = self._inside.setdefault(what, [])
+        name = _acting.get()
+        there.append(name)
+        try:
+            assert len(there) <= most, f"{' and '.join(sorted(there))} are inside of {what!r} at once"
+            await self.point()
+            yield
+        finally:
+            there.remove(name)
+
+
+def says_that_it_ended(error: BaseException) -> bool:
+    """Whether an error says that a session has ended, or what was held with it."""
+    from ...client import ConnectionLossError, SessionExpiredError
+    from ...recipes import AmbiguousResult, LockLost, UndecidedItem
+
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(says_that_it_ended, error.exceptions))
+    return isinstance(
+        error, (ConnectionLossError, SessionExpiredError, LockLost, AmbiguousResult, UndecidedItem)
+    )

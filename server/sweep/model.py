@@ -1,0 +1,124 @@
+"""What a sweep consists of: steps, cells, and the outcome of one run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from .footprints import NOTHING, Footprint
+
+Verdict: TypeAlias = Literal["ok", "wrong", "error", "hang", "leak"]
+LETTERS: Final[Mapping[Verdict, str]] = {"ok": ".", "wrong": "W", "error": "E", "hang": "H", "leak": "L"}
+
+_NUMBERS: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|\d+")
+
+EVENT: Final = "^"
+POINT: Final = "."
+
+
+@attrs.frozen
+class Step:
+    """One thing that one client does, or hears of.
+
+    :ivar actor: the client's name: its next request. With ``^`` behind it: a watch event for it. With ``.``:
+        a point of the scenario.
+    :ivar text: the step in words, with the reply.
+    :ivar footprint: what it reads and writes.
+    """
+
+    actor: str
+    text: str
+    footprint: Footprint = attrs.field(eq=False, default=NOTHING)
+
+    @property
+    def client(self) -> str:
+        return self.actor.rstrip(EVENT + POINT)
+
+    @property
+    def process(self) -> str:
+        """What this step is in sequence with: a client's requests and points are one sequence, the events
+        that are under way to it are another."""
+        return self.actor.rstrip(POINT)
+
+
+@attrs.frozen
+class Request:
+    """A request as a fault finds it.
+
+    :ivar number: which one of its client it is, from 1.
+    :ivar words: its operation, and the shape of its path.
+    """
+
+    client: str
+    number: int
+    text: str
+    words: tuple[str, str]
+    writes: bool
+
+
+@attrs.frozen
+class Cell:
+    """One fault at one request."""
+
+    client: str
+    number: int
+    fault: str
+
+    def __str__(self) -> str:
+        return f"{self.client}{self.number}-{self.fault}"
+
+
+@attrs.define
+class Outcome:
+    """What came of one run.
+
+    :ivar detail: the first line of the error.
+    :ivar steps: what happened, in order.
+    :ivar enabled: what could have happened instead, before each step.
+    :ivar requests: all requests, numbered.
+    :ivar fired: whether the fault of the cell came to pass.
+    :ivar waiting: where each client waited at the end, if it hangs.
+    :ivar left: the persistent znodes at the end.
+    """
+
+    verdict: Verdict = "ok"
+    detail: str = ""
+    steps: list[Step] = attrs.Factory(list)
+    enabled: list[Sequence[Step]] = attrs.Factory(list)
+    requests: list[Request] = attrs.Factory(list)
+    fired: bool = False
+    waiting: dict[str, str] = attrs.Factory(dict)
+    left: Sequence[str] = ()
+
+    @property
+    def is_bad(self) -> bool:
+        return self.verdict != "ok"
+
+    @property
+    def actors(self) -> list[str]:
+        return [step.actor for step in self.steps]
+
+    def fails_like(self, other: Outcome) -> bool:
+        """Whether both fail, and in words that differ in numbers at most."""
+        mine, its = without_numbers(self.detail), without_numbers(other.detail)
+        return (self.verdict, mine) == (other.verdict, its)
+
+    def judge(self, verdict: Verdict, detail: str) -> None:
+        """Note what is wrong. The first judgement counts."""
+        if self.verdict == "ok":
+            self.verdict, self.detail = verdict, detail
+
+
+def switches(actors: Sequence[str]) -> int:
+    """Count how often another client comes to act."""
+    clients = [actor.rstrip(EVENT + POINT) for actor in actors]
+    return sum(one != other for one, other in pairwise(clients))
+
+
+def without_numbers(text: str) -> str:
+    """Replace what may differ between two runs that fail alike: numbers, ids and UUIDs."""
+    return _NUMBERS.sub("#", text)

@@ -1,0 +1,25 @@
+"""The race that each sweep must find before it may say that there is none."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .lab import Lab
+
+if TYPE_CHECKING:
+    from ...client import ZooKeeper
+
+
+async def planted_race(lab: Lab) -> None:
+    """Two clients add 1 to a number: they read it, and write it whatever its version is."""
+    first, second = await lab.client("a"), await lab.client("b")
+    await first.create("/number", b"0")
+
+    async def add(zk: ZooKeeper) -> None:
+        data, _ = await zk.get("/number")
+        await zk.set("/number", str(int(data or b"") + 1).encode())
+
+    await lab.together(partial(add, first), partial(add, second))
+    data, _ = await first.get("/number")
+    assert data == b"2", "an increment is lost"

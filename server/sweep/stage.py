@@ -1,0 +1,224 @@
+"""One server whose clients wait for their turns: which steps are possible, and how one of them is made.
+
+The rules:
+
+1. Every request is held when it arrives. The first of each client is a possible step: to be handled, and
+   answered.
+2. Every watch event is held when it is sent. It is a possible step as well. A reply never overtakes the
+   events that the server has sent before it, so these go out before the next reply to their client.
+3. Pings pass. Nothing is held of a client that a fault has cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+import trio
+
+from ...protocol.operations import WRITES
+from ..net.connection import Connection
+from ..testing.holding import HeldMessage
+from ..testing.host import LocalServer
+from ..testing.observers import Observer
+from . import footprints
+from .faults import FAULTS
+from .model import EVENT, POINT, Cell, Outcome, Request, Step, without_numbers
+from .orders import Order
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
+_SESSION: Final = re.compile(r"\b0x[0-9a-f]{6,16}\b")
+
+
+@attrs.frozen(eq=False)
+class _Choice:
+    step: Step
+    take: Callable[[], str]
+
+
+class Stage(Observer):
+    """
+    :param names: of the clients, by connection; it may grow.
+    :param cell: the fault that is to happen.
+    """
+
+    def __init__(
+        self,
+        server: LocalServer,
+        names: dict[Connection, str],
+        order: Order,
+        cell: Cell | None,
+        outcome: Outcome,
+    ) -> None:
+        self.server = server
+        self.outcome = outcome
+        self._names = names
+        self._order = order
+        self._cell = cell
+        self._news = trio.Event()
+        self._holds: list[int] = []
+        self._requests: dict[str, int] = {}
+        self._points: dict[str, Callable[[], None]] = {}
+        self._words: dict[str, str] = {}
+
+    # --- from the start to the end -----------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._holds)
+
+    def open(self) -> None:
+        """Hold everything from now on."""
+        self.server.running.observe(self)
+        self._holds = [self.server.hold("request"), self.server.hold("reply"), self.server.hold("event")]
+
+    def close(self) -> None:
+        """Let everything pass."""
+        if self._holds:
+            holds, self._holds = self._holds, []
+            for hold in holds:
+                self.server.stop_holding(hold)
+            self.server.running.unobserve(self)
+        for go_on in self._points.values():
+            go_on()
+        self._points.clear()
+        self._news.set()
+
+    async def run(self) -> None:
+        """Make one step after the other, until cancelled."""
+        while True:
+            await trio.testing.wait_all_tasks_blocked()
+            choices = self._choices() if self.is_open else {}
+            if choices:
+                self._make(choices)
+            else:
+                self._news = trio.Event()
+                await self._news.wait()
+
+    def happened(self) -> None:
+        self._news.set()
+
+    async def point(self, client: str) -> None:
+        """Wait until the order lets this client go on."""
+        if not self.is_open:
+            await trio.lowlevel.checkpoint()
+            return
+        reached = trio.Event()
+        self._points[client] = reached.set
+        self._news.set()
+        await reached.wait()
+
+    # --- what is possible --------------------------------------------------------------------------------
+
+    def _choices(self) -> dict[str, _Choice]:
+        self._deliver_replies()
+        found: dict[str, _Choice] = {}
+        for message in self.server.held():
+            connection = self._connection(message)
+            if connection.frozen or message.kind == "reply":
+                continue
+            client = self._name(connection)
+            if message.kind == "event":
+                footprint = footprints.of_event(client, message.path or "/")
+                step = Step(client + EVENT, self.words(f"event: {message.text}"), footprint)
+            else:
+                step = self._step_of_request(client, connection, message)
+            if step.actor not in found:
+                found[step.actor] = _Choice(step, lambda message=message: self._take(message))  # type: ignore[misc]
+        for client in self._points:
+            step = Step(client + POINT, "a point of the scenario", footprints.OF_A_POINT)
+            found[step.actor] = _Choice(step, lambda client=client: self._pass(client))  # type: ignore[misc]
+        return dict(sorted(found.items()))
+
+    def _step_of_request(self, client: str, connection: Connection, message: HeldMessage) -> Step:
+        op, frame = self.server.running.gate.request_held(message.number)
+        ephemerals = self.server.running.engine.tree.ephemerals.get(connection.session_id, ())
+        return Step(client, self.words(message.text), footprints.of_request(op, frame, ephemerals))
+
+    def _make(self, choices: dict[str, _Choice]) -> None:
+        steps = {actor: choice.step for actor, choice in choices.items()}
+        actor = self._order.pick(steps)
+        self.outcome.enabled.append(list(steps.values()))
+        text = choices[actor].take()
+        self.outcome.steps.append(attrs.evolve(steps[actor], text=text or steps[actor].text))
+
+    # --- how it is made ----------------------------------------------------------------------------------
+
+    def _pass(self, client: str) -> str:
+        self._points.pop(client)()
+        return ""
+
+    def _take(self, message: HeldMessage) -> str:
+        """Make a step of a message; returns it in words, with its reply."""
+        if message.kind == "event":
+            self.server.release(message.number)
+            return ""
+        connection = self._connection(message)
+        client = self._name(connection)
+        number = self._requests[client] = self._requests.get(client, 0) + 1
+        op, _ = self.server.running.gate.request_held(message.number)
+        words = message.op or "", without_numbers(message.path or "")
+        request = Request(client, number, self.words(message.text), words, op in WRITES)
+        self.outcome.requests.append(request)
+        cell = self._cell
+        if cell is not None and (cell.client, cell.number) == (client, number) and not self.outcome.fired:
+            self.outcome.fired = True
+            return f"{request.text} !! {FAULTS[cell.fault].do(self, connection, message.number)}"
+        return self.words(self.answer(connection, message.number)) or request.text
+
+    def apply(self, connection: Connection, number: int) -> list[HeldMessage]:
+        """Have a request handled; returns its reply, which is still held."""
+        self.server.release(number)
+        return [
+            one for one in self.server.held() if one.kind == "reply" and self._connection(one) is connection
+        ]
+
+    def answer(self, connection: Connection, number: int) -> str:
+        """Have a request handled and answered; returns the reply in words, if it is there."""
+        replies = self.apply(connection, number)
+        self._deliver_replies()
+        return replies[0].text if replies else ""
+
+    def cut(self, connection: Connection, why: str) -> None:
+        """Cut a connection; what has been sent on it arrives."""
+        self.server.running.gate.settle(connection)
+        if not connection.close_expected:
+            connection.abort(why)
+
+    def cut_off(self, connection: Connection) -> None:
+        """Let no byte pass between a client and the server until its session has ended."""
+        self.server.running.gate.settle(connection)
+        session = connection.session
+        if session is not None and not session.closed:
+            self.server.pause(session.id)
+        elif not connection.close_expected:
+            connection.abort("the client is cut off")
+
+    def _deliver_replies(self) -> None:
+        for message in self.server.held():
+            if message.kind == "reply":
+                connection = self._connection(message)
+                if not connection.frozen:
+                    events = [
+                        one.number
+                        for one in self.server.held()
+                        if one.kind == "event"
+                        and one.number < message.number
+                        and self._connection(one) is connection
+                    ]
+                    self.server.release(*events, message.number)
+
+    # --- names -------------------------------------------------------------------------------------------
+
+    def _connection(self, message: HeldMessage) -> Connection:
+        return self.server.running.gate.connection_held(message.number)
+
+    def _name(self, connection: Connection) -> str:
+        return self._names.setdefault(connection, f"other{len(self._names)}")
+
+    def words(self, text: str) -> str:
+        """Replace what is another in each process: ids of sessions, and names by chance."""
+        text = _UUID.sub(lambda match: self._words.setdefault(match[0], f"<{len(self._words) + 1}>"), text)
+        return _SESSION.sub("0x..", text)

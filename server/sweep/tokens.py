@@ -1,0 +1,43 @@
+"""Tokens: one run in a word that is short enough to be pasted, and can be read.
+
+``f1-a5-reply-lost``: the fault ``reply-lost`` at the fifth request of client a, the order being each in turn.
+``o1-3b,2a,a^,b``: three steps of b, two of a, an event for a, one step of b; then each in turn. The number is
+that of this notation. Steps are requests, so a token holds as long as the clients make the same ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+from .faults import FAULTS
+from .model import Cell
+
+_FAULT: Final = re.compile(r"f1-([a-z]+)([0-9]+)-([a-z-]+)")
+_ORDER: Final = re.compile(r"o1-(.*)")
+_RUN: Final = re.compile(r"([0-9]*)([a-z]+[0-9]*[\^.]?)")
+
+
+def of_cell(cell: Cell) -> str:
+    return f"f1-{cell}"
+
+
+def of_actors(actors: Sequence[str]) -> str:
+    runs = [(actor, len(list(same))) for actor, same in groupby(actors)]
+    return "o1-" + ",".join(f"{count if count > 1 else ''}{actor}" for actor, count in runs)
+
+
+def read(token: str) -> Cell | list[str]:
+    """Return the cell, or the actors, of a token.
+
+    :raises ValueError: if it is none.
+    """
+    if (match := _FAULT.fullmatch(token)) and match[3] in FAULTS:
+        return Cell(match[1], int(match[2]), match[3])
+    if match := _ORDER.fullmatch(token):
+        runs = [_RUN.fullmatch(part) for part in match[1].split(",") if part]
+        if all(runs):
+            return [run[2] for run in runs if run for _ in range(int(run[1] or 1))]
+    raise ValueError(f"{token!r} is no token of a sweep; such are f1-a5-reply-lost and o1-3b,2a,a^,b")

@@ -1,0 +1,106 @@
+"""What a timeline ends with where a test has failed or hangs: when that was, which watches have not fired,
+who waits for whom and since when. A test that hangs is usually explained by that alone.
+
+It is looked at at one moment, in the thread of the servers, and costs a walk through the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from ...protocol.layouts import Layout, Shape, Wait, find_cycles, waits
+from ...protocol.text import printable, session_text
+from ..core.tree import DataTree
+from .directories import recognised
+from .running import Running
+from .running_ensemble import RunningEnsemble
+
+_LEFT: Final = 19
+"""Characters before a line of the timeline that belongs to no session."""
+_MOST: Final = 20
+"""Sessions with watches, paths of each, waits, and holders."""
+_MOST_WAITS: Final = 500
+"""Waits among which cycles are looked for."""
+_DATA: Final = 40
+"""Characters of what a holder has written into its znode."""
+_LOOKED_AT: Final = 100_000
+"""Znodes that are looked at for locks."""
+
+
+def ending(running: Running | RunningEnsemble, text: str) -> Callable[[Mapping[int, str]], Iterator[str]]:
+    """Return what makes the last lines, given the names of sessions in the timeline.
+
+    :param text: what the last line of the timeline says.
+    """
+
+    def lines(names: Mapping[int, str]) -> Iterator[str]:
+        parts = list(running.each())
+        now = parts[0].clock.now() - running.started
+        yield f"{now:10.3f}{'':>{_LEFT - 10}}  == {text}"
+
+        def who(session: int) -> str:
+            return names.get(session) or running.names[session] or session_text(session)
+
+        yield from _cut(_watches(parts, who), "watches that have not fired:", "sessions")
+        yield from _who_waits(running, parts, who, running.wall_clock(now))
+
+    return lines
+
+
+def _watches(parts: Iterable[Running], who: Callable[[int], str]) -> Iterator[str]:
+    for part in parts:
+        for connection in part.service.connections:
+            paths = part.engine.watches.watchers.get(connection) if connection.session is not None else None
+            if paths:
+                yield f"  {who(connection.session_id)}: {_listed(paths)}"
+
+
+def _listed(paths: Mapping[str, None]) -> str:
+    more = len(paths) - _MOST
+    return printable(", ".join(islice(paths, _MOST))) + (f", and {more:,} more" if more > 0 else "")
+
+
+def _cut(lines: Iterator[str], head: str, what: str) -> Iterator[str]:
+    """Yield a head and the first lines, if there are any."""
+    for n, text in enumerate(lines):
+        if n == 0:
+            yield head
+        if n == _MOST:
+            yield f"  and more {what}"
+            return
+        yield text
+
+
+def _who_waits(
+    running: Running | RunningEnsemble, parts: list[Running], who: Callable[[int], str], now: float
+) -> Iterator[str]:
+    tree = parts[0].engine.tree if isinstance(running, Running) else running.host.ensemble.newest_tree()
+    waiting: list[Wait] = []
+    yield from _cut(_waiters(tree, who, now, waiting), "who waits:", "waits")
+    for cycle in find_cycles(waiting):
+        ring = [f"{who(session)} waits at {printable(path)}" for session, path in cycle]
+        yield f"  deadlock: {' for '.join([*ring, who(cycle[0][0])])}"
+
+
+def _waiters(tree: DataTree, who: Callable[[int], str], now: float, waiting: list[Wait]) -> Iterator[str]:
+    for found in islice(recognised(tree, "/"), _LOOKED_AT):
+        if found is None:
+            continue
+        path, _, layout = found
+        if layout.shape in (Shape.GROUP, Shape.QUEUE):
+            continue
+        waiting += islice(waits(path, layout), _MOST_WAITS - len(waiting))
+        for entry in layout.waiters:
+            stat = entry.child.stat
+            since = f" {max(0.0, now - stat.ctime / 1000):.3f} s" if stat is not None else ""
+            yield f"  {printable(path)}: {who(entry.session or 0)} waits{since}{_for_whom(layout, who)}"
+
+
+def _for_whom(layout: Layout, who: Callable[[int], str]) -> str:
+    found = []
+    for entry in islice(layout.holders, _MOST):
+        data = printable((entry.child.data or b"")[:_DATA].decode(errors="replace"))
+        found.append(who(entry.session or 0) + (f" ({data!r})" if data else ""))
+    return f" for {', '.join(found)}" if found else ""

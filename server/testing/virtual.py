@@ -1,0 +1,92 @@
+"""A test in virtual time that waits for what never comes.
+
+Under ``autojump_clock`` time jumps to the next deadline whenever nobody has anything to do. Clients that are
+connected always have one: their next ping. So such a test does not stand still but spins, through centuries.
+Here it is ended once clients have done nothing but ping for a day, some seconds of real time.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import trio
+
+from ...protocol.operations import PING, OpCode
+from ..net.connection import Connection
+from .controls.history import HistoryControls, timeline_of
+from .ending import ending
+from .errors import TEST_ENDED, NotInTime
+from .observers import Observer
+from .steps import finish
+
+PATIENCE: Final = 86_400.0
+"""Seconds of virtual time in which clients may do nothing but ping."""
+_SIGNS_OF_LIFE: Final = {PING, OpCode.SYNC}
+"""What clients send when they have nothing to do; ours sends syncs while it holds a lock."""
+_LINES: Final = 100
+"""Lines of the timeline."""
+
+
+class _Idleness(Observer):
+    """Notices that nothing but pings comes."""
+
+    def __init__(self, controls: HistoryControls, patience: float, scope: trio.CancelScope) -> None:
+        self._controls, self._patience, self._scope = controls, patience, scope
+        self._last = trio.current_time()
+        self.timeline = ""
+
+    def request(self, connection: Connection, op: int, frame: bytes) -> None:
+        now = trio.current_time()
+        if op not in _SIGNS_OF_LIFE:
+            self._last = now
+        elif now - self._last > self._patience and not self.timeline:
+            running = self._controls.running
+            until = next(iter(running.each())).clock.now() - running.started - (now - self._last)
+            last = ending(running, TEST_ENDED)
+            self.timeline = finish(timeline_of(self._controls, until=until, limit=_LINES, ending=last))
+            self._scope.cancel()
+
+    def attached(self, connection: Connection, resumed: bool) -> None:
+        if not resumed:
+            self._last = trio.current_time()
+
+
+@contextmanager
+def ended(controls: HistoryControls, patience: float) -> Iterator[None]:
+    """End the block if it waits in vain, in virtual time.
+
+    :raises NotInTime: then, with the timeline as it was at that moment.
+    """
+    if not _is_virtual() or math.isinf(patience):
+        yield
+        return
+    scope = trio.CancelScope()
+    idleness = _Idleness(controls, patience, scope)
+    parts = list(controls.running.each())
+    for part in parts:
+        part.observe(idleness)
+    try:
+        with scope:
+            yield
+    finally:
+        for part in parts:
+            part.unobserve(idleness)
+    if scope.cancelled_caught:
+        why = (
+            f"waited in vain: for {patience:g} s of virtual time clients have done nothing but ping; "
+            "a test that means to wait so long opens its server with patience=math.inf"
+        )
+        raise NotInTime(controls.hosts, why, idleness.timeline)
+
+
+def _is_virtual() -> bool:
+    """Whether time jumps by itself where all wait."""
+    testing = sys.modules.get("trio.testing")
+    clock = trio.lowlevel.current_clock()
+    return (
+        testing is not None and isinstance(clock, testing.MockClock) and clock.autojump_threshold < math.inf
+    )

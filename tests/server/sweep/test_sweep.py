@@ -1,0 +1,263 @@
+"""The sweep finds what is wrong, says so, and holds nothing against what is right."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import partial
+from itertools import count
+
+import pytest
+
+from pyzk.client import ZooKeeper
+from pyzk.server.sweep import (
+    FAULTS,
+    Lab,
+    NotControlled,
+    Scenario,
+    SweepFailed,
+    explore,
+    scenarios,
+    sweep,
+    tokens,
+)
+from pyzk.server.sweep.dpor import Explorer
+from pyzk.server.sweep.model import Cell, switches
+from pyzk.server.sweep.orders import PCT, POS, Order, Random, Replay, Rounds
+from pyzk.server.sweep.run import run
+
+from . import bugs
+
+LONG = 1e6  # seconds: a budget that no machine uses up
+
+
+def failing(scenario: Scenario, **options: object) -> SweepFailed:
+    with pytest.raises(SweepFailed) as caught:
+        sweep(scenario, budget=LONG, **options)  # type: ignore[arg-type]
+    return caught.value
+
+
+@pytest.mark.parametrize("scenario", bugs.ORDERS, ids=lambda bug: bug.__name__)
+def test_a_bug_of_order_is_found_shortened_and_replayed(scenario: Scenario) -> None:
+    report = failing(scenario, faults=None).report
+    (finding,) = report.results.findings
+    assert report.results.orders <= 100
+    (token,) = report.tokens
+    prescribed = tokens.read(token)
+    assert isinstance(prescribed, list)
+    assert switches(prescribed) <= 4
+    again = failing(scenario, replay=token).report.results.findings[0].outcome
+    assert (again.verdict, again.detail) == (finding.outcome.verdict, finding.outcome.detail)
+    assert finding.passing is None or not finding.passing.is_bad
+
+
+@pytest.mark.parametrize("scenario", bugs.FAULTS, ids=lambda bug: bug.__name__)
+def test_a_missing_answer_to_a_fault_is_found_and_replayed(scenario: Scenario) -> None:
+    report = failing(scenario, orders=None, faults=["reply-lost", "restart"]).report
+    assert report.results.bad
+    for finding in report.results.findings:
+        again = failing(scenario, replay=finding.token).report.results.findings[0].outcome
+        assert (again.verdict, again.detail) == (finding.outcome.verdict, finding.outcome.detail)
+
+
+@pytest.mark.parametrize("order", [Random, POS, partial(PCT, length=10)], ids=["random", "POS", "PCT"])
+@pytest.mark.parametrize("scenario", bugs.ORDERS, ids=lambda bug: bug.__name__)
+def test_each_sampler_finds_each_bug(scenario: Scenario, order: type[Random]) -> None:
+    assert any(run(scenario, order(seed)).is_bad for seed in range(100))
+
+
+class _Recorded(Order):
+    """Prescribed choices by number, then the first; it notes how many there were to choose from."""
+
+    def __init__(self, choices: list[int]) -> None:
+        self.choices = choices
+        self.sizes: list[int] = []
+
+    def pick(self, steps: object) -> str:
+        actors = list(steps)  # type: ignore[call-overload]
+        at = len(self.sizes)
+        self.sizes.append(len(actors))
+        return str(actors[self.choices[at] if at < len(self.choices) else 0])
+
+
+def _every_outcome(scenario: Scenario, most: int) -> set[tuple[str, str]]:
+    """All outcomes, by brute force."""
+    found, ahead = set(), [[]]  # type: ignore[var-annotated]
+    for _ in range(most):
+        if not ahead:
+            return found
+        choices = ahead.pop()
+        order = _Recorded(choices)
+        outcome = run(scenario, order)
+        found.add((outcome.verdict, outcome.detail))
+        for at in range(len(choices), len(order.sizes)):
+            prefix = choices + [0] * (at - len(choices))
+            ahead += [[*prefix, other] for other in range(1, order.sizes[at])]
+    raise AssertionError(f"more than {most} orders")
+
+
+@pytest.mark.parametrize("scenario", bugs.ORDERS[:2] + bugs.ORDERS[3:4], ids=lambda bug: bug.__name__)
+def test_reduction_misses_no_outcome(scenario: Scenario) -> None:
+    explorer, found = Explorer(), set()
+    while explorer.more:
+        outcome = run(scenario, explorer.order())
+        explorer.learn()
+        found.add((outcome.verdict, outcome.detail))
+    assert found == _every_outcome(scenario, 3000)
+
+
+async def careful(lab: Lab) -> None:
+    first, second = await lab.client("a"), await lab.client("b")
+
+    async def work(zk: ZooKeeper) -> None:
+        async with lab.inside("it", 2):
+            await zk.exists("/x")
+
+    await lab.together(partial(work, first), partial(work, second))
+
+
+def test_what_holds_is_said_with_how_much_was_tried() -> None:
+    report = sweep(careful, faults=["lost", "cut-after"], orders="all", budget=LONG)
+    assert str(report).startswith("careful: all 4 fault cells hold; all 6 orders that differ hold")
+    assert not report.failed
+
+
+def test_a_report_shows_the_step_that_decides_beside_a_run_that_passes() -> None:
+    text = str(failing(bugs.repeated_increment, orders=None, faults=["reply-lost"]))
+    assert "two increments, and it is b'3'" in text
+    assert "replay: f1-a2-reply-lost" in text
+    assert ">>  3 | set_data /n '1' if version 0 !! APPLIED" in text
+    assert "The nearest run that passes, from step 3 on:" in text
+    assert "a2 set_data /n '1' if version 0  W" in text
+
+
+def test_a_report_as_json() -> None:
+    report = failing(bugs.lost_update, faults=None).report
+    found = json.loads(report.as_json())
+    assert found["findings"][0]["token"] == report.tokens[0]
+    assert found["findings"][0]["verdict"] == "wrong"
+
+
+def test_a_hang_says_where_everybody_waits() -> None:
+    async def scenario(lab: Lab) -> None:
+        first, second = await lab.client("a"), await lab.client("b")
+
+        async def work(zk: ZooKeeper) -> None:
+            await zk.exists("/x")
+            async with zk.watch("/never") as events:
+                async for _ in events:
+                    return
+
+        await lab.together(partial(work, first), partial(work, second))
+
+    error = failing(scenario)
+    (finding,) = error.report.results.findings
+    assert finding.outcome.verdict == "hang"
+    assert finding.outcome.waiting.keys() == {"a", "b"}
+    assert "a waits in test_sweep.py" in str(error)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_comes_to_pass_and_clients_get_over_it(fault: str) -> None:
+    async def scenario(lab: Lab) -> None:
+        zk = await lab.client("a")
+
+        async def work() -> None:
+            await zk.exists("/x")
+
+        await lab.together(work)
+
+    outcome = run(scenario, Rounds(), Cell("a", 1, fault))
+    assert outcome.fired
+    assert outcome.verdict == "ok", outcome.detail
+    assert "!!" in outcome.steps[0].text
+
+
+def test_the_same_seed_comes_to_the_same_steps() -> None:
+    for seed in range(10):
+        first, second = (run(bugs.crossed_locks, Random(seed)) for _ in range(2))
+        assert [(s.actor, s.text) for s in first.steps] == [(s.actor, s.text) for s in second.steps]
+
+
+def test_what_is_not_controlled_is_said() -> None:
+    runs = count()
+
+    async def different(lab: Lab) -> None:
+        zk = await lab.client("a")
+        path = f"/x{next(runs)}"
+        await lab.together(partial(zk.exists, path))
+
+    with pytest.raises(NotControlled, match="two runs alike differ at step 1: a 'exists /x0"):
+        sweep(different)
+
+    async def idle(lab: Lab) -> None:
+        await lab.client("a")
+
+    with pytest.raises(NotControlled, match="no client has sent a request"):
+        sweep(idle)
+
+
+def test_nothing_holds_where_the_planted_race_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explore, "planted_race", careful)
+    with pytest.raises(NotControlled, match="planted race"):
+        sweep(careful)
+
+
+def test_chance_is_as_before_after_a_sweep() -> None:
+    random.seed(5)
+    expected = random.random()
+    random.seed(5)
+    run(careful, Rounds())
+    assert random.random() == expected
+
+
+def test_cells_may_be_allowed() -> None:
+    with pytest.raises(SweepFailed):
+        sweep(bugs.repeated_increment, faults=["restart"], orders=None, budget=LONG)
+    sweep(bugs.repeated_increment, faults=["restart"], orders=None, budget=LONG, allow=["*-restart"])
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="there is no fault 'reply_lost'; there are: lost"):
+        sweep(careful, faults=["reply_lost"])
+    with pytest.raises(ValueError, match="no token"):
+        sweep(careful, replay="f1-a5-nonsense")
+    with pytest.raises(TypeError, match="async function"):
+        sweep(lambda lab: None)  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize("actors", [[], ["a"], ["b", "b", "a^", "a.", "a", "a"]], ids=["none", "one", "some"])
+def test_tokens_say_what_they_say(actors: list[str]) -> None:
+    assert tokens.read(tokens.of_actors(actors)) == actors
+    cell = Cell("worker", 12, "gone-after")
+    assert tokens.read(tokens.of_cell(cell)) == cell
+
+
+def test_a_replay_that_does_not_fit_goes_on() -> None:
+    order = Replay(["a", "z", "a"])
+    assert not run(careful, order).is_bad
+    assert order.missed >= 1
+
+
+def test_names_of_clients_are_checked() -> None:
+    async def twice(lab: Lab) -> None:
+        await lab.client("a")
+        await lab.client("a")
+
+    assert run(twice, Rounds()).detail.startswith("ValueError: a client's name")
+
+
+def test_a_ready_scenario_takes_the_users_own() -> None:
+    async def add(zk: ZooKeeper) -> None:
+        data, _ = await zk.get("/n")
+        await zk.set("/n", b"%d" % (int(data or b"") + 1))
+
+    async def read(zk: ZooKeeper) -> int:
+        data, _ = await zk.get("/n")
+        return int(data or b"")
+
+    async def scenario(lab: Lab) -> None:
+        lab.server.load({"/n": "0"})
+        await scenarios.counter(add, read)(lab)
+
+    assert "2 clients have added 1 each, and it is 1" in str(failing(scenario, faults=None))
