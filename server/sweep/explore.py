@@ -110,7 +110,7 @@ def carry_out(scenario: Scenario, plan: Plan, first: Sequence[str] = ()) -> Resu
     if not results.findings:
         _check_control()
         share = plan.budget / 2 if plan.faults and plan.orders else plan.budget
-        _sweep_faults(scenario, plan, results, began + share)
+        _sweep_faults(scenario, plan, results, time.monotonic() + share)
         if plan.orders:
             _sweep_orders(scenario, plan, results, time.monotonic() + share)
     results.seconds = time.monotonic() - began

@@ -178,8 +178,10 @@ class Lab:
 def says_that_it_ended(error: BaseException) -> bool:
     """Whether an error says that a session has ended, or what was held with it."""
     from ...client import ConnectionLossError, SessionExpiredError
-    from ...recipes import LockLost
+    from ...recipes import AmbiguousResult, LockLost, UndecidedItem
 
     if isinstance(error, BaseExceptionGroup):
         return all(map(says_that_it_ended, error.exceptions))
-    return isinstance(error, (ConnectionLossError, SessionExpiredError, LockLost))
+    return isinstance(
+        error, (ConnectionLossError, SessionExpiredError, LockLost, AmbiguousResult, UndecidedItem)
+    )

@@ -86,8 +86,9 @@ class Report:
             return "it fails without any fault, each client acting in turn"
         parts = []
         if results.all_cells:
-            of = "all" if results.cells == results.all_cells else f"{results.cells} of"
-            tried = f"{of} {results.all_cells} fault cells"
+            whole = results.cells == results.all_cells
+            tried = f"{results.cells} fault cells, of {results.all_cells},"
+            tried = f"all {results.cells} fault cells" if whole else tried
             parts.append(
                 f"{len(results.bad)} of {results.cells} fault cells break it"
                 if results.bad

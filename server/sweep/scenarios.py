@@ -96,8 +96,10 @@ def queue(
                 await put(producer, item)
 
         async def consume() -> None:
-            while len(taken) < len(items):
-                taken.append(await take(consumer))
+            with trio.move_on_after(_PATIENCE):
+                while len(taken) < len(items):
+                    taken.append(await take(consumer))
+            assert lab.gave_up or len(taken) == len(items), f"items are missing; taken: {sorted(taken)}"
 
         await lab.together(produce, consume)
         assert Counter(taken) == Counter(items), f"put: {sorted(items)}; taken: {sorted(taken)}"
@@ -141,17 +143,18 @@ def registration(register: Callable[[ZooKeeper], Awaitable[object]], path: str) 
         zk = await lab.client("a")
 
         async def work() -> None:
-            with trio.move_on_after(_PATIENCE):
-                await register(zk)
-                await trio.sleep_forever()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(register, zk)
+                await trio.sleep(_PATIENCE)
+                own = [
+                    found
+                    for found, node in lab.server.dump(form="nodes").items()
+                    if node.owner == zk.session.id and (found == path or found.startswith(f"{path}/"))
+                ]
+                assert own, f"the client lives, and has no znode at {path}"
+                nursery.cancel_scope.cancel()
 
         await lab.together(work)
-        own = [
-            found
-            for found, node in lab.server.dump(form="nodes").items()
-            if node.owner == zk.session.id and (found == path or found.startswith(f"{path}/"))
-        ]
-        assert own, f"the client lives, and has no znode at {path}"
 
     return scenario
 

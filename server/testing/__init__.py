@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from .controls import Controls
     from .controls.ensemble import EnsembleControls
     from .ensemble import LocalEnsemble
-    from .errors import NotInTime
+    from .errors import LimitExceeded, NotInTime
     from .faults import Fault, FaultNeverFired
     from .history import Entry
     from .holding import HeldMessage
     from .host import LocalServer
     from .in_thread import ServerDied, ServerStopped
+    from .limits import limits
     from .sessions import SessionInfo, UnknownSessionError
     from .snapshots import Snapshot
     from .tree_io import Node
@@ -49,6 +50,7 @@ _HOMES = {
     "Finding": ".advisor.finding",
     "HeldMessage": ".holding",
     "Injected": ".chaos",
+    "LimitExceeded": ".errors",
     "LocalEnsemble": ".ensemble",
     "LocalServer": ".host",
     "Node": ".tree_io",
@@ -63,6 +65,7 @@ _HOMES = {
     "SweepFailed": "..sweep",
     "Timing": "..ensemble.timing",
     "UnknownSessionError": ".sessions",
+    "limits": ".limits",
     "open_ensemble": "..app.embedded_ensemble",
     "open_server": "..app.embedded",
     "sweep": "..sweep",
@@ -81,6 +84,7 @@ __all__ = [
     "Finding",
     "HeldMessage",
     "Injected",
+    "LimitExceeded",
     "LocalEnsemble",
     "LocalServer",
     "Node",
@@ -96,6 +100,7 @@ __all__ = [
     "Timing",
     "UnknownSessionError",
     "clients",
+    "limits",
     "open_ensemble",
     "open_server",
     "sweep",

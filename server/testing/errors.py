@@ -8,6 +8,10 @@ TEST_ENDED: Final = "the test ended here"
 """What the last line of a timeline says."""
 
 
+class LimitExceeded(AssertionError):
+    """A client has needed more than a test allows."""
+
+
 class NotInTime(AssertionError):
     """What a test has waited for was not the case in time.
 

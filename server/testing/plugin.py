@@ -17,6 +17,8 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +40,7 @@ _OPTIONS = {
 }
 
 _BUDGET = "seconds that each sweep may take (default: what the test says, or 10)"
+_LIMITS = "zk_limits(watches=, requests=, znodes=): a client that needs more fails the test (docs/testing.md)"
 _MARKER = "zk_sweep(**options): run an async test with every fault and in every order (docs/sweep.md)"
 _WHEN = ("always", "failed", "never")
 _TIMELINE = "the report of which tests has timeline and tree: always (pytest -rP shows them), failed, never"
@@ -78,6 +81,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", _LIMITS)
     if config.getoption("zk_hold") and config.getoption("numprocesses", None):
         raise pytest.UsageError("--zk-hold-on-failure: nobody can press Enter for pytest-xdist; add -n 0")
     if factories.option(config, "timeline") not in _WHEN:
@@ -89,6 +93,36 @@ def pytest_configure(config: pytest.Config) -> None:
 
         advising = Advising.of(mode, config.getini("zk_advise_ignore"))
         config.pluginmanager.register(advising, "zk_advising")
+
+
+@pytest.fixture
+def zk_limits(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[None]]:
+    """Limits for a part of a test: with zk_limits(watches=10, requests=100, znodes=5), at zk_server."""
+    from .limits import limits
+
+    return partial(limits, request.getfixturevalue("zk_server"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    marker = item.get_closest_marker("zk_limits")
+    if marker is None:
+        return (yield)
+    from .errors import LimitExceeded
+    from .limits import limits
+
+    servers = list(_servers_of(item))
+    if not servers:
+        pytest.fail(
+            "zk_limits is for tests with a fixture that is a server, such as zk_server", pytrace=False
+        )
+    try:
+        with ExitStack() as stack:
+            for _, server in servers:
+                stack.enter_context(limits(server, **marker.kwargs))
+            return (yield)
+    except LimitExceeded as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture

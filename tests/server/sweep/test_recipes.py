@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable
 
 import pytest
+import trio
 
 from pyzk.client import ZooKeeper
-from pyzk.recipes import ASCII_INT, Counter, DoubleBarrier, Lock, RWLock, Semaphore
+from pyzk.recipes import ASCII_INT, Counter, DoubleBarrier, Lock, PersistentNode, Queue, RWLock, Semaphore
 from pyzk.server.sweep import Scenario, scenarios, sweep
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -28,11 +29,31 @@ def _counter() -> Scenario:
     return scenarios.counter(add, read)
 
 
+def _queue() -> Scenario:
+    async def put(zk: ZooKeeper, item: bytes) -> None:
+        await Queue(zk, "/queue").put(item)
+
+    async def take(zk: ZooKeeper) -> bytes:
+        return (await Queue(zk, "/queue").get()).data
+
+    return scenarios.queue(put, take, items=[b"only"])
+
+
+def _registration() -> Scenario:
+    async def register(zk: ZooKeeper) -> None:
+        async with PersistentNode(zk, "/me"):
+            await trio.sleep_forever()
+
+    return scenarios.registration(register, "/me")
+
+
 RECIPES: dict[str, Callable[[], Scenario]] = {
     "lock": lambda: scenarios.lock(lambda zk: Lock(zk, "/lock")),
     "write lock": lambda: scenarios.lock(lambda zk: RWLock(zk, "/lock").write()),
     "semaphore": lambda: scenarios.lock(lambda zk: Semaphore(zk, "/pool", 1)),
     "counter": _counter,
+    "queue": _queue,
+    "persistent node": _registration,
     "double barrier": lambda: scenarios.barrier(lambda zk: DoubleBarrier(zk, "/barrier", 2)),
 }
 
