@@ -31,7 +31,7 @@ from ..core.engine import Client, Engine
 from ..core.one_mode_watches import OneModeWatches
 from ..core.operations import UnknownOperation
 from ..core.operations.reads import exists
-from ..core.operations.watching import watcher_type
+from ..core.operations.watching import add_watch, watcher_type
 from ..core.operations.writes import check
 from ..core.sessions import Session
 from ..core.stats import ServerStats
@@ -95,6 +95,8 @@ def _methods(release: Release) -> dict[int, _Method]:
         methods[OpCode.REMOVE_WATCHES] = _remove_watches
     if not release.has("top-level-check"):
         methods[OpCode.CHECK] = _check
+    if not release.has("one-mode-per-path"):
+        methods[OpCode.ADD_WATCH] = _add_watch
     return methods
 
 
@@ -104,6 +106,7 @@ class OtherEngine(Engine):
     :ivar release: which one it behaves as.
     :ivar unknown: the op codes that the release does not know.
     :ivar methods: by op code, the operations that are different as a whole.
+    :ivar null_watchers: the connections that have a watch without a path, before 3.9.
     """
 
     _untold = (-1, -1)
@@ -129,6 +132,7 @@ class OtherEngine(Engine):
             self.settings = attrs.evolve(settings, enforce_quota=False)
         if not release.has("one-mode-per-path"):
             self.watches = OneModeWatches()
+        self.null_watchers: set[Client] = set()
         self._counted: dict[int, str] = {}
         if release.has("operation-counters"):
             self._counted = _OPERATIONS
@@ -140,6 +144,10 @@ class OtherEngine(Engine):
         if session is not None and not request.sessionId and self._counted:
             self._count("op_count_create_session")
         return session
+
+    def disconnected(self, client: Client) -> None:
+        self.null_watchers.discard(client)
+        super().disconnected(client)
 
     def new_login(self) -> Login | None:
         """Return a login that refuses all, where the release has only what FIPS 140 allows."""
@@ -285,6 +293,16 @@ def _check_watches(engine: OtherEngine, client: Client, request: r.CheckWatchesF
     if not engine.watches.has(path, client, kind):
         raise NoWatcherError(path)
     return b""
+
+
+def _add_watch(engine: OtherEngine, client: Client, request: r.AddWatchFields) -> bytes:
+    """Add a watch; a second one without a path fails, whatever became of the first (wire.md section 15)."""
+    if request[0] is None and client in engine.null_watchers:
+        raise MarshallingError(None, "no path")
+    body = add_watch(engine, client, request)
+    if request[0] is None:
+        engine.null_watchers.add(client)
+    return body
 
 
 def _remove_watches(engine: OtherEngine, client: Client, request: r.RemoveWatchesFields) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import socket
 import ssl
@@ -259,6 +260,21 @@ async def test_a_slow_look_up_counts_when_it_ends(autojump_clock: MockClock, net
         nursery.start_soon(let)
         async with connect(NAME, session_timeout=4, connect_timeout=25):
             pass
+
+
+async def test_a_first_connection_is_waited_for_without_end_if_asked_for(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    network.names[NAME] = socket.gaierror(-2, "Name or service not known")
+    async with trio.open_nursery() as nursery:
+
+        async def come() -> None:
+            await trio.sleep(60)
+            network.names[NAME] = [GOOD]
+
+        nursery.start_soon(come)
+        async with connect(NAME, session_timeout=4, connect_timeout=math.inf):
+            assert trio.current_time() > 60
 
 
 async def test_what_is_wrong_with_a_name_is_said(autojump_clock: MockClock, network: Network) -> None:

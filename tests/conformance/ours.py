@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import select
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from .servers import HOST, Config, Server, StartError, announced_version, launch, write_config
@@ -12,16 +13,19 @@ from .servers import HOST, Config, Server, StartError, announced_version, launch
 START_TIMEOUT = 20.0
 
 
-def start(config: Config, directory: Path, port: int = 0) -> Server:
-    """Start our server, by default on a port of the kernel's choosing; raises :class:`StartError`."""
+def start(config: Config, directory: Path, port: int = 0, *, arguments: Sequence[str] = ()) -> Server:
+    """Start our server, by default on a port of the kernel's choosing; raises :class:`StartError`.
+
+    :param arguments: more of its command line.
+    """
     file = write_config({**config, "clientPortAddress": HOST}, directory)
-    command = [sys.executable, "-m", "pyzk.server", "--port", str(port), "--config", str(file)]
+    command = [sys.executable, "-m", "pyzk.server", "--port", str(port), "--config", str(file), *arguments]
     process, log = launch(command, directory)
     assert process.stdout is not None
     with process.stdout as stdout:
         ready, _, _ = select.select([stdout], [], [], START_TIMEOUT)
         line = stdout.readline().decode() if ready else ""
-    match = re.fullmatch(r"pyzk-server is ready at (\S+):(\d+)\n", line)
+    match = re.fullmatch(r"pyzk-server is ready at (\S+):(\d+)( admin \S+)?\n", line)
     if not match:
         process.kill()
         process.wait()

@@ -19,21 +19,24 @@ PROPERTIES = (
 )
 
 
-def start(config: Config, directory: Path) -> Server:
-    """Start a real server; raises :class:`StartError`."""
+def start(config: Config, directory: Path, *, admin: bool = False) -> Server:
+    """Start a real server; raises :class:`StartError`.
+
+    :param admin: with its admin server.
+    """
     error = StartError("not tried")
     for attempt in range(ATTEMPTS):
         folder = directory / f"attempt{attempt}"
         folder.mkdir()
         try:
             with kept_ports(1) as (port,):
-                return _start(config, folder, port)
+                return _start(config, folder, port, admin)
         except StartError as failure:
             error = failure
     raise error
 
 
-def _start(config: Config, directory: Path, port: int) -> Server:
+def _start(config: Config, directory: Path, port: int, admin: bool) -> Server:
     options = [f"-D{key}={config[key]}" for key in PROPERTIES if key in config]
     settings = {key: value for key, value in config.items() if key not in PROPERTIES}
     settings |= {
@@ -42,10 +45,10 @@ def _start(config: Config, directory: Path, port: int) -> Server:
         "dataDir": str(directory / "data"),
         "forceSync": "no",
         "preAllocSize": "64",
-        "admin.enableServer": "false",
+        "admin.enableServer": str(admin).lower(),
     }
     file = write_config(settings, directory)
-    options.append("-Dzookeeper.admin.enableServer=false")
+    options.append(f"-Dzookeeper.admin.enableServer={str(admin).lower()}")
     process, log = launch(java(*options, SERVER, str(file)), directory, logs_output=True)
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:

@@ -65,7 +65,7 @@ class Talk(Frames):
             op, body = self.request()
             if self._chance.random() < 0.08:
                 body = self._damaged(body, op in WITH_ACL)
-            if op not in (OpCode.SASL, OpCode.AUTH) and _is_comparable(op, body):
+            if op not in (OpCode.SASL, OpCode.AUTH) and is_comparable(op, body):
                 number -= 1
                 yield op, body
 
@@ -97,7 +97,7 @@ class Talk(Frames):
         return body[:at] + struct.pack(">i", chance.choice(INTS)) + body[at + 4 :]
 
 
-def _is_comparable(op: OpCode, body: bytes) -> bool:
+def is_comparable(op: OpCode, body: bytes) -> bool:
     if op in (OpCode.SET_WATCHES, OpCode.SET_WATCHES2):
         return struct.unpack_from(">q", body.ljust(8))[0] in (-1, 0, -(2**63), 2**63 - 1)
     with contextlib.suppress(JuteError):

@@ -124,12 +124,19 @@ def get_all_children_number(
     return _INT.pack(count)
 
 
+_BLANKS = "".join(map(chr, range(33)))
+"""What String.trim() of Java takes off both ends."""
+
+
 @in_steps
 def get_ephemerals(engine: Engine, client: Client, request: records.GetEphemeralsFields) -> Steps:
-    """Return the paths of this session's ephemerals; the prefix is a plain string, not a path component."""
+    """Return the paths of this session's ephemerals.
+
+    The prefix is a plain string, not a path component. Blanks alone, or a slash among them, mean all.
+    """
     (prefix,) = request
     prefix = prefix or ""
-    everything = not prefix.strip() or prefix == "/"
+    everything = prefix.strip(_BLANKS) in ("", "/")
     mine = list(engine.tree.ephemerals.get(client.session_id, ()))
     count, encoded = 0, [b""]
     for start in range(0, len(mine), _STEP):

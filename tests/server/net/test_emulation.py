@@ -351,3 +351,14 @@ def test_before_3_9_a_recursive_watch_takes_the_place_of_a_child_watch() -> None
     client.add_watch("/n", AddWatchMode.PERSISTENT_RECURSIVE)
     client.create("/n/a")
     assert kinds(client.take_events()) == [(EventType.CREATED, "/n/a")]
+
+
+def test_before_3_9_a_second_watch_without_a_path_fails() -> None:
+    world = World(emulate="3.8")
+    client = world.connect()
+    assert [client.add_watch(None, AddWatchMode.PERSISTENT).err for _ in range(2)] == [0, -5]
+    client.remove_watches(None, WatcherType.ANY)
+    assert client.add_watch(None, AddWatchMode.PERSISTENT).err == -5
+    assert world.connect().add_watch(None, AddWatchMode.PERSISTENT).err == 0
+    newer = World(emulate="3.9").connect()
+    assert [newer.add_watch(None, AddWatchMode.PERSISTENT).err for _ in range(2)] == [0, 0]
