@@ -13,6 +13,7 @@ from types import FunctionType
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+LOOKED_UP = {"advisor", "client", "http", "operations", "pyzk", "recipes"}  # tables, a section for each word
 _TOCTREE = re.compile(r"^```\{toctree\}\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -58,3 +59,11 @@ def test_each_public_name_is_in_the_reference() -> None:
         listed = set(re.findall(rf":: pyzk\.{re.escape(name)}\.(\w+)$", text, re.MULTILINE))
         missing = sorted(set(public) - listed)
         assert not missing, f"add to docs/api: {', '.join(missing)}"
+
+
+def test_pages_are_short() -> None:
+    """A page that is read from its beginning has 250 lines at most; what is looked up may have more."""
+    texts = pages()
+    long = {name for name, text in texts.items() if text.count("\n") > 250 and not name.startswith("spec/")}
+    assert long <= LOOKED_UP, f"split {', '.join(sorted(long - LOOKED_UP))}: more than 250 lines"
+    assert set(texts) >= LOOKED_UP

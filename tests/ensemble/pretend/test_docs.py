@@ -1,4 +1,4 @@
-"""The examples of docs/ensemble.md, run one by one."""
+"""The examples of docs/ensemble.md and docs/ensemble-examples.md, run one by one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from pyzk.client import connect
 from pyzk.recipes import Lock, LockLost
 from pyzk.server.testing import EmbeddedEnsemble, Timing, open_ensemble
 
-TEXT = (Path(__file__).parents[3] / "docs" / "ensemble.md").read_text()
+PAGES = ("ensemble.md", "ensemble-examples.md")
+TEXT = "".join((Path(__file__).parents[3] / "docs" / name).read_text() for name in PAGES)
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 

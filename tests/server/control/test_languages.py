@@ -137,8 +137,18 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need(jvm.missing(jvm.CURATOR, "javac"))
     need(jvm.missing(jvm.CURATOR_TEST) or jvm.missing(jvm.JUNIT))
     folder = tmp_path_factory.mktemp("java")
-    sources = sorted((EXAMPLES / "java").glob("*.java"))
-    run("javac", "-d", folder, "-cp", jvm.class_path(JARS), *sources, cwd=folder)
+    sources = sorted((EXAMPLES / "java").rglob("*.java"))
+    run(
+        "javac",
+        "-Xlint:all,-classfile,-path,-try",
+        "-Werror",
+        "-d",
+        folder,
+        "-cp",
+        jvm.class_path(JARS),
+        *sources,
+        cwd=folder,
+    )
     return folder
 
 
@@ -154,6 +164,10 @@ def test_java(classes: Path) -> None:
         "dataAndSessionsSurviveARestart",
         "whileItIsStoppedNoClientCanConnect",
         "itHasThePortAndTheDirectoryThatItIsGiven",
+        "aClientGoesOnAtAnotherServer",
+        "anotherClusterOfStoppedServersHasTheirData",
+        "serversStartOneByOne",
+        "aClusterOfOne",
     }
 
 
@@ -197,24 +211,103 @@ def test_a_failure_in_java_keeps_its_type(classes: Path, tmp_path: Path, is_on_t
         assert output.count("what the server has seen:") >= 2
         assert "## hi" in output
     else:
-        assert "pyzk-server must be on the PATH, or PYZK_URL must name one" in output
+        assert output.count("no pyzk-server was found: pip install pyzk-server, or name its command") >= 2
         assert "Caused by" not in output
+        assert "at pyzk." not in output
+        assert "pyzk.PyzkExtension" not in output
 
 
-def test_the_testing_server_has_the_methods_of_curators(classes: Path) -> None:
-    names = ["pyzk.TestingServer", "org.apache.curator.test.TestingServer"]
+@pytest.mark.parametrize("name", ["TestingServer", "TestingCluster", "TestingZooKeeperServer"])
+def test_a_class_has_the_methods_of_curators(classes: Path, name: str) -> None:
+    names = [f"pyzk.{name}", f"org.apache.curator.test.{name}"]
     output = run("javap", "-public", "-cp", jvm.class_path(JARS, classes), *names, cwd=classes)
-    for name in names:
-        output = output.replace(name, "TestingServer")
+    for package in ("pyzk", "org.apache.curator.test"):
+        output = output.replace(f"{package}.Testing", "Testing")
     ours, theirs = (set(part.splitlines()[1:]) for part in output.split("Compiled from ")[1:])
-    assert "  public void restart() throws java.lang.Exception;" in theirs
+    if name == "TestingZooKeeperServer":  # a cluster makes them
+        theirs = {line for line in theirs if "QuorumConfigBuilder" not in line}
+    assert any("close() throws java.io.IOException;" in line for line in theirs)
     assert ours == theirs
+
+
+SEARCH = """
+package pyzk;
+
+class Search {
+    public static void main(String[] folders) {
+        for (String folder : folders) {
+            java.util.Map<String, String> environment = java.util.Map.of("PATH", folder);
+            if (folder.contains("=")) {
+                environment = java.util.Map.of("PYZK_SERVER", folder.substring(1), "PATH", folders[1]);
+            }
+            try {
+                PyzkCommand.Started started = PyzkCommand.start(environment);
+                System.out.println(started.url().startsWith("http://127.0.0.1:"));
+            } catch (java.io.IOException error) {
+                System.out.println(error.getMessage() + " " + error.getStackTrace().length);
+            }
+        }
+    }
+}
+"""
+
+
+def command(folder: Path, name: str, said: str, exit_status: int = 0) -> Path:
+    """A program that says that it was run, in a folder of its own; it is ready as pyzk-server is."""
+    folder.mkdir(exist_ok=True)
+    ready = "" if exit_status else "echo HTTP at http://127.0.0.1:1/"
+    (folder / name).write_text(
+        f'#!/bin/sh\necho "{said} $1" >> {folder.parent}/log\n{ready}\nexit {exit_status}\n'
+    )
+    (folder / name).chmod(0o755)
+    return folder
+
+
+def test_where_java_looks_for_the_server(classes: Path, tmp_path: Path) -> None:
+    (tmp_path / "Search.java").write_text(SEARCH)
+    run("javac", "-d", tmp_path, "-cp", classes, tmp_path / "Search.java", cwd=tmp_path)
+    (tmp_path / "pyzk").mkdir(exist_ok=True)
+    named = command(tmp_path / "named", "mine", "named") / "mine"
+    path = command(tmp_path / "path", "pyzk-server", "path")
+    command(path, "uvx", "uvx of path")
+    uvx = command(tmp_path / "uvx", "uvx", "uvx")
+    pipx = command(tmp_path / "pipx", "pipx", "pipx")
+    command(pipx, "uvx", "uvx without network", 1)
+    bundled = command(tmp_path / "bundled", "python3", "python")
+    empty = tmp_path / "empty"
+
+    def searched(*cases: Path | str) -> list[str]:
+        folders = [str(case) for case in cases]
+        program = jvm.java("pyzk.Search", *folders, jars=(), folders=(tmp_path, classes))
+        return run(*program, cwd=tmp_path).splitlines()
+
+    *found, nothing = searched(f"={named} --x", path, uvx, pipx, bundled)
+    assert found == ["true"] * 4
+    assert nothing.startswith("no pyzk-server was found: pip install pyzk-server, or ")
+    assert nothing.endswith("PYZK_URL 0")
+    log = tmp_path / "log"
+    ran = ["named --x", "path --port=0", "uvx --quiet", "uvx without network --quiet", "pipx run"]
+    assert log.read_text().splitlines() == ran
+    log.unlink()
+
+    (tmp_path / "pyzk" / "pyzk-server.pyz").write_text("")
+    wrong = f"={named}-not-there"
+    refused, path_again, of_file, without_python = searched(wrong, path, bundled, empty)
+    assert refused == f"the command in PYZK_SERVER starts no pyzk-server: {named}-not-there 0"
+    assert [path_again, of_file] == ["true", "true"]
+    assert without_python == nothing
+    path_line, file_line = log.read_text().splitlines()
+    assert path_line == "path --port=0"
+    assert file_line.startswith("python ")
+    assert file_line.endswith(".pyz")
 
 
 # --- all --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("helper", ["java/PyzkServer.java", "go/pyzktest/pyzktest.go", "node/pyzk.mjs"])
+@pytest.mark.parametrize(
+    "helper", ["java/src/main/java/pyzk/PyzkServer.java", "go/pyzktest/pyzktest.go", "node/pyzk.mjs"]
+)
 def test_a_helper_is_short(helper: str) -> None:
     """A user reads it before he copies it."""
     lines = (EXAMPLES / helper).read_text().splitlines()
@@ -225,7 +318,7 @@ def test_a_helper_is_short(helper: str) -> None:
 @pytest.mark.parametrize(
     ("language", "file"),
     [
-        ("java", "java/PyzkServerTest.java"),
+        ("java", "java/src/test/java/pyzk/PyzkServerTest.java"),
         ("go", "go/pyzktest/pyzktest_test.go"),
         ("js", "node/pyzk.test.mjs"),
     ],

@@ -15,11 +15,12 @@ import java.util.regex.Pattern;
 
 /**
  * A fresh ZooKeeper server, or a pretend ensemble. All servers run in one process: the one at PYZK_URL, or a
- * pyzk-server (from the PATH) that is started at first use and ends with this JVM. The calls: docs/http.md.
+ * pyzk-server ({@link PyzkCommand} finds it) that is started at first use and ends with this JVM. The calls:
+ * docs/http.md.
  */
 public final class PyzkServer implements AutoCloseable {
     private static final HttpClient HTTP = HttpClient.newHttpClient();
-    private static Process process; // kept: the process ends when its standard input is closed
+    private static PyzkCommand.Started started; // kept: the process ends when its standard input is closed
     private static String main = System.getenv("PYZK_URL");
 
     private final String created;
@@ -46,11 +47,8 @@ public final class PyzkServer implements AutoCloseable {
 
     private static synchronized void launch() throws IOException {
         if (main == null) {
-            process = new ProcessBuilder("pyzk-server", "--port=0", "--end-with-stdin", "--log-level=warning")
-                .redirectError(ProcessBuilder.Redirect.INHERIT).start();
-            main = process.inputReader().lines().filter(line -> line.startsWith("HTTP at ")).findFirst()
-                .orElseThrow(() -> new IOException("pyzk-server has ended; standard error says why"))
-                .substring("HTTP at ".length());
+            started = PyzkCommand.start(System.getenv());
+            main = started.url();
         }
     }
 

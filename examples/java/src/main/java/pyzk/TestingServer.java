@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.apache.curator.test.InstanceSpec; // drop this, and the constructor, if you have no curator-test
@@ -17,6 +18,8 @@ import org.apache.curator.test.InstanceSpec; // drop this, and the constructor, 
  */
 public class TestingServer implements Closeable {
     private enum State { LATENT, STARTED, STOPPED, CLOSED }
+
+    private static final int TICK_TIME = 1000; // in ms, as Curator's; also the least session timeout
 
     private final PyzkServer server;
     private final File directory;
@@ -44,7 +47,7 @@ public class TestingServer implements Closeable {
     }
 
     public TestingServer(int port, File tempDirectory, boolean start) throws Exception {
-        this(tempDirectory, true, port < 0 ? Map.of() : Map.of("clientPort", port), start);
+        this(tempDirectory, true, config(port), start);
     }
 
     public TestingServer(InstanceSpec spec, boolean start) throws Exception {
@@ -63,14 +66,42 @@ public class TestingServer implements Closeable {
         }
     }
 
+    private static Map<String, ?> config(int port) {
+        Map<String, Object> config = properties();
+        if (port >= 0) {
+            config.put("clientPort", port);
+        }
+        return config;
+    }
+
     private static Map<String, ?> config(InstanceSpec spec) {
-        Map<String, Object> config = new HashMap<>(spec.getCustomProperties());
+        Map<String, Object> config = limits(spec);
         config.put("clientPort", spec.getPort());
+        return config;
+    }
+
+    /** Returns the keys of zoo.cfg that an instance and the properties of this JVM ask for. */
+    static Map<String, Object> limits(InstanceSpec spec) {
+        Map<String, Object> config = properties();
         if (spec.getTickTime() > 0) {
             config.put("tickTime", spec.getTickTime());
+            config.put("minSessionTimeout", spec.getTickTime());
         }
         if (spec.getMaxClientCnxns() >= 0) {
             config.put("maxClientCnxns", spec.getMaxClientCnxns());
+        }
+        config.putAll(spec.getCustomProperties());
+        return config;
+    }
+
+    /** Curator's server is in this JVM, and so are the properties that a test sets for it. */
+    private static Map<String, Object> properties() {
+        Map<String, Object> config = new HashMap<>(Map.of("tickTime", TICK_TIME, "minSessionTimeout", TICK_TIME));
+        for (String property : List.of("zookeeper.extendedTypesEnabled", "znode.container.checkIntervalMs")) {
+            String value = System.getProperty(property);
+            if (value != null) {
+                config.put(property.replace("zookeeper.", ""), value);
+            }
         }
         return config;
     }
@@ -119,7 +150,14 @@ public class TestingServer implements Closeable {
         }
         state = State.CLOSED;
         server.close();
-        if (deletesDirectory && directory.exists()) {
+        if (deletesDirectory) {
+            delete(directory);
+        }
+    }
+
+    /** Deletes a directory, if it is there, with all that is in it. */
+    static void delete(File directory) throws IOException {
+        if (directory.exists()) {
             try (Stream<Path> files = Files.walk(directory.toPath())) {
                 files.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
             }

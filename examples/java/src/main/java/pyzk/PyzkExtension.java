@@ -24,9 +24,10 @@ public final class PyzkExtension implements ParameterResolver, TestExecutionExce
         static Started fresh() {
             try {
                 return new Started(new PyzkServer(Map.of()));
-            } catch (IOException error) { // without a cause: one sentence, and one stack trace
-                throw new ParameterResolutionException(error.getMessage()
-                    + "; pyzk-server must be on the PATH, or PYZK_URL must name one that runs");
+            } catch (IOException error) { // one sentence, without a cause and a stack trace
+                ParameterResolutionException failure = new ParameterResolutionException(error.getMessage());
+                failure.setStackTrace(new StackTraceElement[0]);
+                throw failure;
             }
         }
 
@@ -66,6 +67,8 @@ public final class PyzkExtension implements ParameterResolver, TestExecutionExce
 
     /** What a server has seen, in the stack trace of a failure. */
     private static final class Seen extends Exception {
+        private static final long serialVersionUID = 1;
+
         Seen(String timeline) {
             super("this is no failure, but what the server has seen:\n\n" + timeline, null, false, false);
         }
