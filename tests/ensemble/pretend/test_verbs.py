@@ -27,9 +27,9 @@ QUESTIONS = {"leader", "role", "applied", "zxid", "sessions", "outstanding", "tr
 """``GET /ensemble``, ``GET /sessions`` and ``pyzk ensemble`` answer them."""
 OF_A_SERVER_TOO = {
     *("dump", "load", "snapshot", "restore", "format_tree"),
-    *("history", "advice", "note", "format_timeline", "leaks"),
+    *("history", "advice", "note", "format_timeline", "leaks", "wait_for", "wait_idle"),
 }
-"""What there is of one server too, with a route and a command of its own."""
+"""What there is of one server too, with a route of its own."""
 OF_PYTHON = {"run", "running", "hosts", "url", "numbers"}
 
 
@@ -221,7 +221,7 @@ def test_a_zxid_may_be_text_as_answers_show_it(servers: EmbeddedEnsemble) -> Non
         (lambda e: e.reconfig(leaving=3), TypeError, "leaving must be text, not 3"),
         (lambda e: e.nemesis("7"), TypeError, "seed must be a whole number, not '7'"),
         (lambda e: e.advance("5"), TypeError, "seconds must be a number of seconds, not '5'"),
-        (lambda e: e.move("x", 1), TypeError, "a session is named by its id, its SessionInfo or its client"),
+        (lambda e: e.move(2.5, 1), TypeError, "session must be a session id"),
         (lambda e: e.role("1"), TypeError, "server must be the number of a server"),
         (lambda e: e["1"], TypeError, "server must be the number of a server"),
         (lambda e: e.partition(), ValueError, "partition needs a group of servers"),

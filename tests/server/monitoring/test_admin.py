@@ -79,10 +79,10 @@ def test_the_format() -> None:
     )
 
 
-def test_whatever_a_command_finds_becomes_json() -> None:
+def test_whatever_a_command_finds_becomes_json(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     found = {"a": [{"b": [1, 2]}, {}], "c": [], "d": {"e": 1e-4, "f": float("nan")}, "é": iter("xy")}
-    world.service.commands["ruok"] = lambda ask: found
+    monkeypatch.setattr(type(world.service), "commands", {"ruok": lambda ask: found})
     assert json.loads(ask(world, "/commands/ruok").body) == {
         "a": [{"b": [1, 2]}, {}],
         "c": [],
