@@ -34,7 +34,7 @@ from .selfcheck import planted_race
 _MOST_SHORTENING: Final = 200
 """Runs that are spent on making a bad order shorter."""
 _SHOWN: Final = 3
-"""Bad cells that are run a second time with their steps kept; the others are counted."""
+"""Kinds of failures of which the least run is shown; the table has all bad cells."""
 
 
 class NotControlled(Exception):
@@ -74,7 +74,6 @@ class Results:
     all_cells: int = 0
     orders: int = 0
     exhausted: bool = False
-    estimate: int = 0
     findings: list[Finding] = attrs.Factory(list)
     seconds: float = 0.0
 

@@ -47,7 +47,6 @@ class Lab:
         self._nursery = nursery
         self._excused = excused
         self._clients: dict[int, str] = {}  # by id()
-        self._all: list[ZooKeeper] = []
         self._inside: dict[str, list[str]] = {}
         self.gave_up = False
         self.is_over = False
@@ -70,7 +69,6 @@ class Lab:
             raise ValueError(f"a client's name is of lower-case letters, and no other client's: not {name!r}")
         zk: ZooKeeper = await self._nursery.start(self._live, name, options)
         self._clients[id(zk)] = name
-        self._all.append(zk)
         return zk
 
     async def _live(

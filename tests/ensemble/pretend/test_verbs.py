@@ -221,7 +221,7 @@ def test_a_zxid_may_be_text_as_answers_show_it(servers: EmbeddedEnsemble) -> Non
         (lambda e: e.reconfig(leaving=3), TypeError, "leaving must be text, not 3"),
         (lambda e: e.nemesis("7"), TypeError, "seed must be a whole number, not '7'"),
         (lambda e: e.advance("5"), TypeError, "seconds must be a number of seconds, not '5'"),
-        (lambda e: e.move(2.5, 1), TypeError, "session must be a session id"),
+        (lambda e: e.move(2.5, 1), TypeError, "a session is named by its id, a text, its SessionInfo or"),
         (lambda e: e.role("1"), TypeError, "server must be the number of a server"),
         (lambda e: e["1"], TypeError, "server must be the number of a server"),
         (lambda e: e.partition(), ValueError, "partition needs a group of servers"),
