@@ -44,6 +44,9 @@ def sweeper(item: pytest.Item) -> Callable[..., Report]:
         if file is not None:
             with Path(file).open("a", encoding="utf-8") as out:
                 out.write(report.as_json() + "\n")
+        file = config.getoption("zk_sweep_html")
+        if file is not None and report.failed:
+            Path(file).write_text(report.as_html(), encoding="utf-8")
 
     return call
 

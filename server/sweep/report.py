@@ -1,17 +1,18 @@
-"""What a sweep has found, as text to be pasted into an issue, and as JSON."""
+"""What a sweep has found: as text to be pasted into an issue, as JSON, as a page."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from .explore import Finding, Results
 from .faults import FAULTS
-from .model import LETTERS, Cell, Step
+from .html import page
+from .model import LETTERS, Cell, Outcome, Step
 
 _COLUMN: Final = 44  # characters
 _MOST_COLUMNS: Final = 3
@@ -42,33 +43,25 @@ class Report:
 
     def as_json(self) -> str:
         """The report for programs: one JSON object."""
+        return json.dumps(self.as_dict(), indent=1)
+
+    def as_html(self) -> str:
+        """The findings as an HTML file that plays them step by step."""
+        return page(self.as_dict())
+
+    def as_dict(self) -> dict[str, Any]:
+        """What :meth:`as_json` has, as a dict."""
         results = self.results
-        return json.dumps(
-            {
-                "scenario": self.title,
-                "seconds": round(results.seconds, 2),
-                "cells": results.cells,
-                "all_cells": results.all_cells,
-                "orders": results.orders,
-                "all_orders": results.exhausted,
-                "bad_cells": {str(cell): outcome.verdict for cell, outcome in results.bad.items()},
-                "findings": [
-                    {
-                        "token": finding.token,
-                        "verdict": finding.outcome.verdict,
-                        "detail": finding.outcome.detail,
-                        "deciding": finding.deciding + 1,
-                        "steps": [[step.actor, step.text] for step in finding.outcome.steps],
-                        "passing": [[step.actor, step.text] for step in finding.passing.steps]
-                        if finding.passing
-                        else None,
-                        "waiting": finding.outcome.waiting,
-                    }
-                    for finding in results.findings
-                ],
-            },
-            indent=1,
-        )
+        return {
+            "scenario": self.title,
+            "seconds": round(results.seconds, 2),
+            "cells": results.cells,
+            "all_cells": results.all_cells,
+            "orders": results.orders,
+            "all_orders": results.exhausted,
+            "bad_cells": {str(cell): outcome.verdict for cell, outcome in results.bad.items()},
+            "findings": [_as_dict(finding) for finding in results.findings],
+        }
 
     def _lines(self) -> Iterator[str]:
         results = self.results
@@ -114,6 +107,21 @@ class SweepFailed(AssertionError):
     def __init__(self, report: Report) -> None:
         super().__init__(str(report))
         self.report = report
+
+
+def _as_dict(finding: Finding) -> dict[str, Any]:
+    def steps(outcome: Outcome) -> list[list[str]]:
+        return [[step.actor, step.text] for step in outcome.steps]
+
+    return {
+        "token": finding.token,
+        "verdict": finding.outcome.verdict,
+        "detail": finding.outcome.detail,
+        "deciding": finding.deciding + 1,
+        "steps": steps(finding.outcome),
+        "passing": None if finding.passing is None else steps(finding.passing),
+        "waiting": finding.outcome.waiting,
+    }
 
 
 def _ordinal(number: int) -> str:

@@ -75,6 +75,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run only what this token of a report says, in each sweep"
     group.addoption("--zk-sweep-replay", dest="zk_sweep_replay", metavar="TOKEN", help=text)
     text = "append the report of each sweep to this file, a JSON object each"
+    page = "write the report of the last sweep that fails to this file, as a page that plays it"
+    group.addoption("--zk-sweep-html", dest="zk_sweep_html", metavar="FILE", help=page)
     group.addoption("--zk-sweep-json", dest="zk_sweep_json", metavar="FILE", help=text)
     parser.addini("zk_advise_ignore", "rules of --zk-advise that are left out", type="args", default=[])
 

@@ -41,13 +41,16 @@ def test_that_is_not_async(zk_lab):
 def test_findings_are_shown_kept_and_replayed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     options = ("-p", "no:trio", "-p", "no:randomly", "-p", "no:asyncio")
-    found = pytester.runpytest_subprocess("--zk-sweep-json=found.json", *options)
+    found = pytester.runpytest_subprocess(
+        "--zk-sweep-json=found.json", "--zk-sweep-html=found.html", *options
+    )
     found.assert_outcomes(passed=1, failed=2)
     found.stdout.fnmatch_lines(["*an increment is lost*", "*replay: o1-*"])
     found.stdout.fnmatch_lines(["*the marker zk_sweep is for async tests with the fixture zk_lab*"])
     reports = (pytester.path / "found.json").read_text()
     first, _ = json.JSONDecoder().raw_decode(reports)
     (token,) = [finding["token"] for finding in first["findings"]]
+    assert f'"token": "{token}"' in (pytester.path / "found.html").read_text()
     again = pytester.runpytest_subprocess(f"--zk-sweep-replay={token}", "-k", "fixture", *options)
     again.assert_outcomes(failed=1, deselected=2)
     cached = next((pytester.path / ".pytest_cache").rglob("*test_by_fixture*"))
