@@ -400,7 +400,7 @@ def connect(
         each round of attempts, and each address of a name counts as a server of its own.
     :param session_timeout: seconds without contact after which the server may end the session. The server
         has the last word: see ``session.negotiated_timeout``.
-    :param connect_timeout: seconds to wait for the first session.
+    :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
     :param close_grace: seconds that leaving the block may take to finish the janitor's jobs and to close the
         session.
     :param auth: pairs of scheme and credential, as for :meth:`.ZooKeeper.add_auth`.

@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from ...protocol.operations import PING
+from ...protocol.text import session_text
 from ..core.tree import DataTree
 from ..core.znode import Znode
 from ..net.connection import Connection
@@ -138,7 +139,7 @@ class _Scene:
             above = self.node(parent)
             where = f"{parent} has {_named(above.children or ())}" if above else f"nor does {parent}"
             return f"it does not exist; {where}"
-        owner = f", of session 0x{node.owner:x}" if node.owner > 0 else ""
+        owner = f", of session {session_text(node.owner)}" if node.owner > 0 else ""
         return f"it has the data {_shown(node.data)} and {_named(node.children or ())}{owner}"
 
 

@@ -4,8 +4,9 @@ The rules:
 
 1. A picture is taken before the test is unwound: afterwards its clients have left, and nobody waits any more.
 2. Ctrl-C: the picture is printed where pytest says that it was interrupted. An event loop of asyncio or trio
-   has its own handler, which must find Python's when it starts: in a coroutine the handler is wrapped only
-   by :func:`.shown.interruptible`, while a server runs in that loop.
+   has its own handler, and sets it only where it finds Python's: in a coroutine the handler is wrapped only
+   by :func:`.shown.interruptible`, while a server runs in that loop. In other tests, which may start a loop
+   themselves, the wrapped handler goes by the name of Python's in :mod:`signal` as well.
 3. pytest-timeout: with its signal method the picture is part of the report; with its thread method it is
    printed before the stacks, and the process ends.
 4. SIGUSR1: the picture is printed, and the test goes on.
@@ -74,13 +75,16 @@ class Hangs:
         before = signal.getsignal(signal.SIGINT)
         wraps = not has_loop and _is_main_thread() and before is signal.default_int_handler
         if wraps:
-            signal.signal(signal.SIGINT, self._before(signal.default_int_handler))
+            handler = self._before(signal.default_int_handler)
+            signal.signal(signal.SIGINT, handler)
+            signal.default_int_handler = handler  # type: ignore[assignment]
         shown.at_interrupt = self._before
         try:
             result = yield
         finally:
             shown.at_interrupt = None
             if wraps:
+                signal.default_int_handler = before  # type: ignore[assignment]
                 signal.signal(signal.SIGINT, before)
         self._item = None
         return result

@@ -53,6 +53,10 @@ def _disconnect(control: Control, ask: Ask) -> Any:
     return _with_session(control, ask, control.controls.disconnect)
 
 
+def _ghost(control: Control, ask: Ask) -> Any:
+    return _with_session(control, ask, control.controls.ghost)
+
+
 def _pause(control: Control, ask: Ask) -> Any:
     return _with_session(control, ask, control.controls.pause)
 
@@ -97,6 +101,7 @@ ROUTES: Final = (
     Route(
         "POST", "/sessions/{session}/disconnect", _disconnect, "Cut its connection.", serves=("disconnect",)
     ),
+    Route("POST", "/sessions/{session}/ghost", _ghost, "Keep it from its client.", serves=("ghost",)),
     Route("POST", "/sessions/{session}/pause", _pause, "Cut its client off, unnoticed.", serves=("pause",)),
     Route("POST", "/sessions/{session}/resume", _resume, "Let its client through.", serves=("resume",)),
     Route("GET", "/names", _names, "The names of sessions, and those that wait for theirs."),

@@ -35,11 +35,14 @@ PATIENCE = 30  # seconds
 HELLO = wire.hello(30_000)
 
 
+_set_limit = resource.setrlimit  # a test replaces it
+
+
 @pytest.fixture(autouse=True)
 def limits_put_back() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    _set_limit(resource.RLIMIT_NOFILE, before)
 
 
 @contextmanager

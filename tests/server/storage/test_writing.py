@@ -316,7 +316,7 @@ def test_old_files_are_deleted_every_so_many_hours(
     caplog.set_level(logging.INFO)
     clock = [1000.0]
     monkeypatch.setattr(storages.time, "monotonic", lambda: clock[0])
-    server = World(data=tmp_path, purge_interval=interval, snap_retain_count=3)
+    server = World(data=tmp_path, purge_interval=3600 * interval, snap_retain_count=3)
     storage = storage_of(server)
     client = server.connect()
     names = iter(range(99))

@@ -243,7 +243,7 @@ async def test_a_handshake_is_lost(fault: str, sessions: int) -> None:
 
 
 def test_the_documentation_lists_every_fault() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "testing-faults.md").read_text()
     section = text.partition("\n## Chaos\n")[2].partition("\n## ")[0]
     assert re.findall(r"(?m)^\| `(\w+)` \|", section) == list(FAULTS)
 

@@ -79,8 +79,10 @@ async def test_an_unknown_session() -> None:
             server.disconnect(5)
         with pytest.raises(UnknownSessionError):
             server.fault(session=5)
-        with pytest.raises(TypeError, match="its id, its SessionInfo or its client"):
+        with pytest.raises(UnknownSessionError, match="no session a; live sessions: 0x"):
             server.expire("a")
+        with pytest.raises(TypeError, match="its id, a text, its SessionInfo or its client"):
+            server.expire(2.5)  # type: ignore[arg-type]
         server.expire(server.sessions()[0])
         with pytest.raises(UnknownSessionError, match="live sessions: none"):
             server.expire(a.session_id)

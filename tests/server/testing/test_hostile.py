@@ -291,7 +291,7 @@ async def test_chaos_goes_beside_it(autojump_clock: MockClock) -> None:
 
 
 def test_the_documentation_has_the_figures() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "testing-faults.md").read_text()
     section = text.partition("\n## A hostile server\n")[2].partition("\n## ")[0]
     percent = {fault: 100 * rate for fault, rate in hostile._RATES.items()}
     assert percent["delay_request"] == percent["delay_reply"]
