@@ -1,9 +1,10 @@
 """``python -m release.single FILE``: the server and its commands as one file, ``pyzk-server.pyz``.
 
-The file holds the sources of pyzk and of all that it needs, as this interpreter has them installed, so it
-runs with any Python from 3.11. For the release of Python that makes it, it also holds the bytecode of the
-modules that are loaded until the server is ready: there it starts as quickly as an installed copy
-(``release/single_main.py``). Bytecode for more releases would make it larger than 2 MiB.
+The file holds the sources of pyzk, except the client for threads and asyncio, and of all that it needs, as
+this interpreter has them installed, so it runs with any Python from 3.11. For the release of Python that
+makes it, it also holds the bytecode of the modules that are loaded until the server is ready: there it starts
+as quickly as an installed copy (``release/single_main.py``). Bytecode for more releases would make it larger
+than 2 MiB.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from .locked import check_installed, locked
 _SHEBANG: Final = b"#!/usr/bin/env python3\n"
 _LEFT_OUT: Final = ("_tests", "testing", "_tools", "py.typed")
 """Parts of names of what packages bring for other purposes. Ours are not looked at."""
+_NO_COMMANDS: Final = ("pyzk/aio/", "pyzk/blocking/", "pyzk/bridge/")
+"""What no command uses: the client for threads and asyncio."""
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _LOADED: Final = """
 import sys
@@ -57,9 +60,9 @@ def _needed() -> Iterator[tuple[str, bytes]]:
 def _ours(wheel: Path) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(wheel) as file:
         for name in file.namelist():
-            if not name.endswith((".pyi", "py.typed")) and (
-                ".dist-info/" not in name or "/licenses/" in name
-            ):
+            if name.endswith("py.typed") or name.startswith(_NO_COMMANDS):
+                continue
+            if ".dist-info/" not in name or "/licenses/" in name:
                 yield name, file.read(name)
 
 

@@ -29,6 +29,7 @@ CONTROLS: dict[str, tuple[dict[str, Any], str]] = {
     "POST /clock/unfreeze": ({}, "clock running"),
     "POST /sessions/worker/expire": ({}, "expire"),
     "POST /sessions/worker/disconnect": ({}, "disconnect"),
+    "POST /sessions/worker/ghost": ({}, "ghost"),
     "POST /sessions/worker/pause": ({}, "pause"),
     "POST /sessions/worker/resume": ({}, "resume"),
     "POST /holds": ({}, "hold "),
