@@ -12,7 +12,7 @@ Ours emulates the release of the real one (that of ``PYZK_JARS``, or Debian's). 
 * Between batches connections are lost, taken over by another one, and sessions closed; another session comes.
 * A witness has a recursive watch over everything, and must see the same events in the same order; those of a
   closed session's znodes may come in any order.
-* What is left out is what :mod:`.test_random_requests` leaves out.
+* What is left out is what :mod:`.talking` and :mod:`.test_random_requests` leave out.
 
 A difference ends its conversation, and is printed with the seed and the number that repeat it (``--first``).
 The conversation is had twice more: the threads of the real server sometimes show a zxid or a counter that is
@@ -43,7 +43,7 @@ from ..support.wire import ClosedError, WireClient
 from . import ours, real_zookeeper
 from .lockstep import FIXED_XIDS, Side
 from .servers import CONFIG
-from .test_random_requests import WITH_ACL, Talk, fresh, is_comparable, says
+from .talking import WITH_ACL, Talk, fresh, is_comparable, says
 
 REQUESTS = 250
 """Requests of a conversation."""

@@ -73,14 +73,22 @@ def test_ctrl_c(pytester: pytest.Pytester, code: str) -> None:
     result.stdout.fnmatch_lines(["*KeyboardInterrupt*"])
 
 
+# A timer that ends by itself would do so before all is ready, on a slow machine
+SIGNAL = "import os, signal; os.kill(os.getpid(), signal.SIGALRM); time.sleep(60)"
+TIMER = (
+    "timer = next(each for each in threading.enumerate() if isinstance(each, threading.Timer)); "
+    "threading.Thread(target=timer.function, args=timer.args, kwargs=timer.kwargs).start(); time.sleep(60)"
+)
+
+
 def test_the_signal_of_a_timeout(pytester: pytest.Pytester) -> None:
-    result = run(pytester, THREADS.format(then="time.sleep(60)"), "--timeout=1", "--timeout-method=signal")
+    result = run(pytester, THREADS.format(then=SIGNAL), "--timeout=90", "--timeout-method=signal")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(EXPLAINED)
 
 
 def test_the_thread_of_a_timeout(pytester: pytest.Pytester) -> None:
-    result = run(pytester, THREADS.format(then="time.sleep(60)"), "--timeout=1", "--timeout-method=thread")
+    result = run(pytester, THREADS.format(then=TIMER), "--timeout=90", "--timeout-method=thread")
     assert result.ret == 1
     result.stderr.fnmatch_lines(EXPLAINED)
 
