@@ -155,8 +155,11 @@ def rules(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def without_asyncio(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest-asyncio wants a setting of each suite, or warns."""
+def a_plain_pytest_inside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that runs pytest sees the same everywhere: pytest-asyncio wants a setting of each suite, or warns;
+    where CI or BUILD_NUMBER is set, pytest prints whole messages in its summary."""
     if "pytester" in request.fixturenames:
         request.getfixturevalue("pytester")
         monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:asyncio")
+        monkeypatch.delenv("CI", raising=False)
+        monkeypatch.delenv("BUILD_NUMBER", raising=False)
