@@ -494,15 +494,18 @@ except RuntimeError as error:
     assert run_script(text, server.hosts).split() == ["True", "held"]
 
 
-def test_a_child_of_multiprocessing_closes_its_client(server: EmbeddedServer) -> None:
-    text = """
-import multiprocessing, sys
+@pytest.mark.parametrize("package", ["multiprocessing", "billiard"])  # billiard: what Celery forks with
+@pytest.mark.parametrize("ending", ["", "sys.exit(0)"])
+def test_a_child_that_was_forked_closes_its_client(server: EmbeddedServer, package: str, ending: str) -> None:
+    text = f"""
+import {package}, sys
 from pyzk.blocking import connect
 
 def work():
     connect(sys.argv[1]).__enter__().create("/here", ephemeral=True)
+    {ending}
 
-child = multiprocessing.get_context("fork").Process(target=work)
+child = {package}.get_context("fork").Process(target=work)
 child.start()
 child.join()
 print(child.exitcode)
