@@ -156,8 +156,8 @@ def rules(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def a_plain_pytest_inside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that runs pytest sees the same everywhere: pytest-asyncio wants a setting of each suite, or warns;
-    where CI or BUILD_NUMBER is set, pytest prints whole messages in its summary."""
+    """A test that runs pytest sees the same everywhere. pytest-asyncio wants a setting of each suite, or
+    warns. Where CI or BUILD_NUMBER is set, pytest prints whole messages in its summary."""
     if "pytester" in request.fixturenames:
         request.getfixturevalue("pytester")
         monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:asyncio")
