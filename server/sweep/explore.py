@@ -123,8 +123,9 @@ def replay(scenario: Scenario, token: str, base: Outcome | None = None) -> Findi
     """
     which = tokens.read(token)
     if isinstance(which, Cell):
-        outcome = run(scenario, Rounds(), which)
-        return _finding_of_cell(which, outcome, base or run(scenario, Rounds())) if outcome.is_bad else None
+        base = base or run(scenario, Rounds())
+        outcome = _judged(run(scenario, Rounds(), which), base)
+        return _finding_of_cell(which, outcome, base) if outcome.is_bad else None
     outcome = run(scenario, Replay(which))
     return _finding_of_order(scenario, which, outcome) if outcome.is_bad else None
 

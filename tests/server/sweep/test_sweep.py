@@ -53,7 +53,7 @@ def test_a_bug_of_order_is_found_shortened_and_replayed(scenario: Scenario) -> N
 
 @pytest.mark.parametrize("scenario", bugs.FAULTS, ids=lambda bug: bug.__name__)
 def test_a_missing_answer_to_a_fault_is_found_and_replayed(scenario: Scenario) -> None:
-    report = failing(scenario, orders=None, faults=["reply-lost", "restart"]).report
+    report = failing(scenario, orders=None, faults=["reply-lost", "restart", "gone-mid"]).report
     assert report.results.bad
     for finding in report.results.findings:
         again = failing(scenario, replay=finding.token).report.results.findings[0].outcome
