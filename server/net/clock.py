@@ -17,6 +17,7 @@ class Clock:
         after the machine has slept. Otherwise they advance with the monotonic clock from the start of the
         server, as virtual time needs.
     :param frozen: whether time passes by :meth:`jump` alone.
+    :ivar leapt: the seconds of all jumps together.
     """
 
     def __init__(self, *, follow_wall_clock: bool = False, frozen: bool = False) -> None:
@@ -24,6 +25,7 @@ class Clock:
         self._epoch_offset = time.time() - trio.current_time()
         self._frozen_at = trio.current_time() if frozen else None
         self._jumped = 0.0  # seconds, those left out while it was frozen taken off
+        self.leapt = 0.0
         self._woken = trio.Event()
 
     def now(self) -> float:
@@ -39,6 +41,7 @@ class Clock:
     def jump(self, seconds: float) -> None:
         """Let ``seconds`` have passed. The caller then does what has fallen due."""
         self._jumped += seconds
+        self.leapt += seconds
 
     @property
     def frozen(self) -> bool:

@@ -208,9 +208,12 @@ def _describe_multi(op: int, frame: bytes) -> Described:
     return Described(f"{name_of(op)} {some(operations)}", path, paths_in(op, frame), facts)
 
 
-def some(words: Sequence[str]) -> str:
-    """Show the first few of some names."""
-    return _some(words, len(words))
+def some(words: Sequence[str], count: int | None = None) -> str:
+    """Show the first few of some names.
+
+    :param count: how many there are, if ``words`` are not all.
+    """
+    return _some(words, len(words) if count is None else count)
 
 
 def _some(first: Sequence[str], count: int) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
+import attrs
+
 from ...protocol.operations import CLOSE_SESSION, WRITES
 from ...protocol.records import ConnectRequest
 from ..core.operations import UnknownOperation
@@ -21,10 +23,26 @@ from ..net.requests import reply_frame
 from ..net.service import Service
 from .describe import describe_event, describe_reply, some
 from .faults import Injection, Injector
-from .history import Kept, Result
+from .history import MOST_EVENTS, Kept, Result
 from .holding import HEADER, HoldingGate
 from .observers import Observer
 from .operations import paths_in
+
+
+@attrs.define
+class Unsent:
+    """Events that wait for a connection to be thawed: what the history says of them.
+
+    :ivar first: the first ones, not more than the history shows.
+    :ivar count: how many they are.
+    """
+
+    first: list[Notification] = attrs.field(factory=list)
+    count: int = 0
+
+    def add(self, events: Sequence[Notification]) -> None:
+        self.first += events[: MOST_EVENTS - len(self.first)]
+        self.count += len(events)
 
 
 class MessageGate(HoldingGate):
@@ -50,7 +68,7 @@ class MessageGate(HoldingGate):
         super().__init__(service, now, started, schedule, settle, go_on)
         self.observers: list[Observer] = []
         self._injectors: list[Injector] = []
-        self._unsent: dict[Connection, list[Notification]] = {}  # events of connections that are frozen
+        self._unsent: dict[Connection, Unsent] = {}  # events of connections that are frozen
         self.update()
 
     @property
@@ -169,23 +187,24 @@ class MessageGate(HoldingGate):
                     self._wait(injection, connection, self._now(), lambda until: None)
         if self.recorder is not None:
             if connection.frozen:
-                self._unsent.setdefault(connection, []).extend(events)
+                self._unsent.setdefault(connection, Unsent()).add(events)
             else:
                 self.recorder.events(connection, events)
         return events
 
     def thaw(self, connection: Connection, why: object, now: float) -> None:
         if self._frozen.get(connection) == [why]:
-            unsent = self._unsent.pop(connection, ())
-            if self.recorder is not None:
-                self.recorder.events(connection, unsent)
+            unsent = self._unsent.pop(connection, None)
+            if self.recorder is not None and unsent is not None:
+                self.recorder.events(connection, unsent.first, unsent.count)
         super().thaw(connection, why, now)
 
     def closed(self, connection: Connection, reason: str) -> None:
-        unsent = self._unsent.pop(connection, ())
+        unsent = self._unsent.pop(connection, None)
         if self.recorder is not None:
-            if unsent:
-                names = some([f"{describe_event(event.type)} {event.path}" for event in unsent])
+            if unsent is not None:
+                words = [f"{describe_event(event.type)} {event.path}" for event in unsent.first]
+                names = some(words, unsent.count)
                 self.recorder.held(connection, f"NEVER SENT, as the connection was stopped: {names}")
             self.recorder.closed(connection, reason)
         super().closed(connection, reason)

@@ -60,7 +60,7 @@ _NOBODY: _Client = (0, "")
 _LONGEST = 500
 """Characters of a reason: an ACL may be long. Of a list of paths, likewise."""
 _LONGEST_TEXT = 10_000  # characters of what is entered as words
-_MOST_EVENTS = 32  # that are sent together
+MOST_EVENTS = 32  # that are sent together
 _KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
 MOST_BYTES = 64 * 2**20
 """Bytes that the entries of one server take together, roughly, if no more than 48,000 are kept."""
@@ -323,11 +323,16 @@ class Recorder(History):
         entry = {"text": text, "zxid": seen, "facts": Facts(step="ahead")}
         self.append(("connection", self._now(), session_id, client, entry))
 
-    def events(self, connection: Connection, events: Sequence[Notification]) -> None:
-        """Record events that are sent together: of very many, as one transaction may cause, the first."""
-        for event in events[:_MOST_EVENTS]:
+    def events(
+        self, connection: Connection, events: Sequence[Notification], count: int | None = None
+    ) -> None:
+        """Record events that are sent together: of very many, as one transaction may cause, the first.
+
+        :param count: how many they are, if ``events`` are only the first.
+        """
+        for event in events[:MOST_EVENTS]:
             self.event(connection, event)
-        if (more := len(events) - _MOST_EVENTS) > 0:
+        if (more := (len(events) if count is None else count) - MOST_EVENTS) > 0:
             text = f"and {more:,} more events"
             self._add("connection", connection.session_id, self._client(connection), text)
 

@@ -11,7 +11,7 @@ import attrs
 from ....protocol.control_verbs import VERBS, Argument, ControlVerb, Kind
 from ..routes import ApiError, Ask, Field, Route
 from ..views.common import zxid_form
-from . import following, past, sessions
+from . import following, past, server, sessions
 
 if TYPE_CHECKING:
     from ...ensemble.member import Member
@@ -95,6 +95,13 @@ def _handler(name: str, verb: ControlVerb) -> Any:
     return handle
 
 
+async def _advance(control: Control, ask: Ask) -> Any:
+    controls = _ensemble(control)
+    VERBS["advance"].check(ask.values)
+    await server.in_turns(controls, ask.values["seconds"], ask.values.get("keep_alive", False))
+    return _show(control, ask)
+
+
 def _read(control: Control, kind: Kind, value: Any) -> Any:
     """Return the argument that a field stands for. A zxid may be text, as all answers show it."""
     if kind == "session":
@@ -129,7 +136,8 @@ def _route(name: str, verb: ControlVerb) -> Route:
     summary = f"{verb.summary[0].upper()}{verb.summary[1:]}."
     fields = {field: _field(argument) for field, argument in verb.arguments.items()}
     path = f"/ensemble/{name}"
-    return Route("POST", path, _handler(name, verb), summary, fields, answer="The servers, after it.")
+    handler = _advance if name == "advance" else _handler(name, verb)
+    return Route("POST", path, handler, summary, fields, answer="The servers, after it.")
 
 
 ROUTES: Final = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.version import __version__
+from ...net.service import SLICE
+from ...testing.controls.base import Base, advancing
 from ...testing.snapshots import Snapshot
 from ..routes import Ask, Field, Route
 from ..views.turns import Turns
@@ -84,9 +86,18 @@ def _clock(control: Control, ask: Ask) -> Any:
     return {"seconds": clock.now(), "frozen": clock.frozen}
 
 
-def _advance(control: Control, ask: Ask) -> Any:
-    control.controls.clock.advance(ask.values["seconds"], keep_alive=ask.values.get("keep_alive", False))
+async def _advance(control: Control, ask: Ask) -> Any:
+    controls = control.controls
+    await in_turns(controls.ensemble or controls, ask.values["seconds"], ask.values.get("keep_alive", False))
     return _clock(control, ask)
+
+
+async def in_turns(controls: Base, seconds: float, keep_alive: bool) -> None:
+    """Let the time of a server or an ensemble jump ahead, while clients are served.
+
+    :raises ValueError: for a negative number, or one of more than 30 years.
+    """
+    await Turns().finish(advancing(controls, seconds, keep_alive, within=SLICE))
 
 
 def _freeze(control: Control, ask: Ask) -> Any:

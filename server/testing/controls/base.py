@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ....protocol.control_verbs import VERBS
@@ -22,6 +23,7 @@ from ..finding import find, unknown
 from ..history import EntryKind
 from ..running import Running
 from ..sessions import SessionRef
+from ..steps import finish
 
 B = TypeVar("B", bound="Base")
 P = ParamSpec("P")
@@ -101,8 +103,20 @@ class Base(ABC):
         """The clock, and what it showed at the start, in seconds."""
 
     @abstractmethod
-    def _jump(self, until: float, keep_alive: bool) -> None:
-        """Do what falls due until a time of the clock, in seconds."""
+    def _next_stop(self, until: float, keep_alive: bool) -> float:
+        """Return the time of the clock, in seconds, at which something falls due next; ``until``, if that is
+        earlier.
+
+        :param keep_alive: whether connected clients send their pings until then.
+        """
+
+    @abstractmethod
+    def _do_what_is_due(self, within: float) -> bool:
+        """Do what is due now.
+
+        :param within: seconds of work after which the rest may be left over.
+        :returns: whether all is done.
+        """
 
     def _now(self) -> float:
         def now() -> float:
@@ -111,14 +125,8 @@ class Base(ABC):
 
         return self.run(now)
 
-    @control
     def _advance(self, seconds: float, keep_alive: bool) -> None:
-        if not 0 <= seconds <= FURTHEST:
-            raise ValueError(f"time advances by at most {FURTHEST:,} s and at least 0, not {seconds}")
-        self._enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
-        clock, _ = self._time
-        self._jump(clock.now() + seconds, keep_alive)
-        clock.wake()  # deadlines are nearer than was thought
+        self.run(lambda: finish(advancing(self, seconds, keep_alive)))
 
     @control
     def _freeze_clock(self, frozen: bool) -> None:
@@ -127,6 +135,40 @@ class Base(ABC):
 
     def _is_frozen(self) -> bool:
         return self.run(lambda: self._time[0].frozen)
+
+
+def advancing(
+    controls: Base, seconds: float, keep_alive: bool = False, *, within: float = math.inf
+) -> Generator[None, None, None]:
+    """Let time jump ahead in steps, as :meth:`.ServerClock.advance` says: from one thing that falls due to
+    the next, in the thread of what is controlled.
+
+    Others may run between two steps: they find all done that was due by then. If time jumps meanwhile, that
+    comes on top.
+
+    :param within: seconds of work after which a step that does much is cut into several.
+    :raises ValueError: for a negative number, or one of more than 30 years.
+    """
+    if not 0 <= seconds <= FURTHEST:
+        raise ValueError(f"time advances by at most {FURTHEST:,} s and at least 0, not {seconds}")
+    controls._receive()
+    try:
+        controls._enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))
+        clock, _ = controls._time
+        until = clock.now() + seconds
+        while True:
+            stop = controls._next_stop(until, keep_alive)
+            clock.jump(max(0.0, stop - clock.now()))
+            while not controls._do_what_is_due(within):
+                yield
+            if stop >= until:
+                break
+            leapt = clock.leapt
+            yield
+            until += clock.leapt - leapt
+        clock.wake()  # deadlines are nearer than was thought
+    finally:
+        controls._flush()
 
 
 class ServerBase(Base):

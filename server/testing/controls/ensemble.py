@@ -18,6 +18,7 @@ from ...ensemble.ensemble import Ensemble, Pending
 from ...ensemble.member import Member
 from ...ensemble.nemesis import Nemesis, heal_all
 from ...net.clock import Clock
+from ...net.service import milliseconds
 from .. import tree_io
 from ..finding import find
 from ..history import EntryKind
@@ -561,19 +562,26 @@ class EnsembleControls(WaitControls):
     def _time(self) -> tuple[Clock, float]:
         return self.running.host.clock, self.running.started
 
-    def _jump(self, until: float, keep_alive: bool) -> None:
-        servers, clock = self.running.host, self.running.host.clock
-        while True:
-            due = min(max(servers.next_deadline(), clock.now()), until)
-            clock.jump(max(0.0, due - clock.now()))
-            if keep_alive:
-                self._keep_alive()
-            servers.advance(clock.now())
-            if due >= until:
-                return
+    def _next_stop(self, until: float, keep_alive: bool) -> float:
+        """With ``keep_alive`` pings need no steps, as at a single server."""
+        host, now = self.running.host, self.running.host.clock.now()
+        if not keep_alive:
+            return min(max(host.next_deadline(), now), until)
+        for number in self.running.parts:  # who is gone by now was not heard of later
+            self._member(number).report(self.running.now_ms())
+        self._keep_alive(until)
+        stop = min(max(host.next_deadline(), now), until)
+        self._keep_alive(stop)  # who is gone by then sends nothing after that
+        return stop
 
-    def _keep_alive(self) -> None:
-        now = self.running.now_ms()
+    def _do_what_is_due(self, within: float) -> bool:
+        host = self.running.host
+        host.advance(host.clock.now())
+        return True
+
+    def _keep_alive(self, until: float) -> None:
+        """Have the clients that are connected be heard of at a time of the clock, in seconds."""
+        now = milliseconds(until)
         for number, part in self.running.parts.items():
             for connection in part.service.connections:
                 session = connection.session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ...core.sessions import Session
@@ -74,32 +75,27 @@ class Controls(SessionControls, FaultControls, MessageControls, TreeControls, Wa
     def _time(self) -> tuple[Clock, float]:
         return self.running.clock, self.running.started
 
-    def _jump(self, until: float, keep_alive: bool) -> None:
+    def _next_stop(self, until: float, keep_alive: bool) -> float:
         """With ``keep_alive`` time stops where a timer or the end of another session may change who
         is connected. The pings between need no steps: of all that a client is thought to have sent only the
         last one counts."""
         running = self.running
-        server, sessions, clock, service = (
-            running.server,
-            running.engine.sessions,
-            running.clock,
-            running.service,
-        )
-        due = clock.now()
-        while keep_alive and due < until:
-            due = min(max(service.next_timer(), due), until)
-            kept = [session for session in sessions if self._is_heard(session)]
-            for session in kept:
-                sessions.touch(session, service.at(due))
-            if (ends := sessions.next_deadline() / 1000) < due:
-                due = max(ends, clock.now())
-            clock.jump(max(0.0, due - clock.now()))
-            server.advance(clock.now())
-            for session in kept:  # who is gone by now has sent nothing after that
-                if not session.closed and not self._is_heard(session):
-                    sessions.touch(session, service.at(due))
-        clock.jump(max(0.0, until - clock.now()))
-        server.advance(clock.now())
+        sessions, service, now = running.engine.sessions, running.service, running.clock.now()
+        if not keep_alive:
+            return min(max(service.next_deadline(), now), until)
+        kept = [session for session in sessions if self._is_heard(session)]
+        for session in kept:
+            sessions.touch(session, service.at(until))
+        stop = min(max(min(service.next_timer(), sessions.next_deadline() / 1000), now), until)
+        for session in kept:  # who is gone by then sends nothing after that
+            sessions.touch(session, service.at(stop))
+        return stop
+
+    def _do_what_is_due(self, within: float) -> bool:
+        running = self.running
+        now = running.clock.now()
+        running.server.advance(now, within)
+        return within == math.inf or running.service.next_deadline() > now
 
     def _is_heard(self, session: Session) -> bool:
         """Whether a session has a client, which is not paused."""

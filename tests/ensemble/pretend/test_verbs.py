@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyzk.cli.main import main
 from pyzk.cli.parser import verb_parser
 from pyzk.protocol.control_verbs import LEADER, VERBS, Argument
 from pyzk.server.control.api import ROUTES
+from pyzk.server.control.calls import server
 from pyzk.server.testing import EmbeddedEnsemble, EnsembleControls, EnsembleError
 
 from .asking import ask
@@ -136,7 +138,13 @@ class Heard:
             del bound["self"]
             self.calls.append(bound)
 
+        def steps(controls: object, seconds: float, keep_alive: bool, **_: Any) -> Iterator[None]:
+            self.calls.append({"seconds": seconds, **({"keep_alive": True} if keep_alive else {})})
+            yield
+
         monkeypatch.setattr(EnsembleControls, name, call)
+        if name == "advance":  # over HTTP its steps are taken in turns
+            monkeypatch.setattr(server, "advancing", steps)
 
 
 @pytest.fixture(scope="module")

@@ -396,3 +396,23 @@ def test_from_another_thread_over_a_socket() -> None:
         assert server.dump() == {"/a": b""}
         server.release()
         assert [client.receive_reply().xid for _ in range(2)] == [1, 2]
+
+
+async def test_what_the_history_says_of_events_that_wait_is_bounded() -> None:
+    async with open_server(clock="frozen") as server:
+        client = await StreamClient(server.open_stream()).connect()
+        await client.request(OpCode.ADD_WATCH, r.AddWatchRequest("/", 1))
+        server.pause(client.session_id)
+        for n in range(100):
+            server.load({f"/n{n}": ""})
+        [unsent] = server.running.gate._unsent.values()
+        assert (len(unsent.first), unsent.count) == (32, 100)
+        server.resume(client.session_id)
+        assert len(server.history(kind="event")) == 32
+        assert "and 68 more events" in [entry.text for entry in server.history(kind="connection")]
+        server.pause(client.session_id)
+        for n in range(100):
+            server.load({f"/m{n}": ""})
+        server.disconnect(client.session_id)
+        [said] = [entry.text for entry in server.history() if "NEVER SENT" in entry.text]
+        assert said.endswith(", and 94 more]")
