@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _OUTSTANDING = 1000
 """``globalOutstandingLimit``: requests under way, shared by the voters without the leader (6.6)."""
 MOST_BYTES = 16 * 2**20
-"""Bytes of these requests at one server, likewise: a server keeps what waits, writes and the reads behind them."""
+"""Bytes of these requests at one server, likewise: it keeps writes, and the reads that wait behind them."""
 _EARLY = 64 * 1024
 """Bytes that a client may send behind a ConnectRequest that waits for the log."""
 
