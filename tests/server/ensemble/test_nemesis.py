@@ -224,9 +224,9 @@ def test_it_tells_what_it_does() -> None:
     assert made.next_act == world.ensemble.now + 1501, "planned anew"
 
 
-def test_what_it_has_done_has_a_bound(world: EnsembleWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_has_done_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nemesis_module, "_KEPT", 5)
-    made = nemesis(world)
+    made = nemesis(EnsembleWorld(3))
     done: list[str] = []
     for _ in range(100):
         made.act()
