@@ -235,6 +235,11 @@ class Hub:
         self._catching_up = False
         self._wake()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing has arrived, and nothing is left to be done or sent."""
+        return not (self._busy or self._dirty or self._answered or self._poller.poll(0, 1))
+
     def flush(self) -> None:
         """Send what waits on any connection, after a change from outside."""
         self._send()

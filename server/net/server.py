@@ -278,6 +278,11 @@ class Server:
             self._hub.look()
             self._hub.tidy(self.clock.now())
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no client has sent anything that is not handled and answered, as far as sockets show it."""
+        return self._hub is None or self._hub.is_idle
+
     def advance(self, now: float, within: float = math.inf) -> None:
         """Do what is due at ``now``, in seconds of the clock.
 

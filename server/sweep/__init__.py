@@ -20,8 +20,8 @@ each of them what a network can do. :mod:`.explore` has the rules, :mod:`.faults
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from typing import Literal
 
 from .explore import NotControlled, Plan, Results, carry_out
@@ -30,7 +30,8 @@ from .faults import FAULTS, chosen
 from .lab import Lab
 from .orders import Rounds
 from .report import Report, SweepFailed
-from .run import Scenario, run
+from .run import Scenario, is_in_threads, run
+from .threads.quiet import why_not
 
 __all__ = ["FAULTS", "Lab", "NotControlled", "Report", "Scenario", "SweepFailed", "sweep"]
 
@@ -49,8 +50,9 @@ def sweep(
 
     The same call comes to the same findings, if the budget is not used up earlier.
 
-    :param scenario: an async function that takes a :class:`Lab`. It runs hundreds of times, each time with a
-        server of its own, in virtual time.
+    :param scenario: an async function that takes a :class:`Lab`, for clients of :mod:`pyzk.client`; or a
+        plain function that takes a :class:`.threads.lab.ThreadLab`, for clients of kazoo. It runs hundreds of
+        times, each time with a server of its own, in virtual time.
     :param faults: names of :data:`FAULTS`; None for none.
     :param orders: ``"some"``: as many as fit into the budget; ``"all"``: all that differ, however long it
         takes; None for the one order in which each client acts in turn.
@@ -60,12 +62,16 @@ def sweep(
     :param first: tokens to try before everything else, such as those that failed last time.
     :returns: what was tried.
     :raises SweepFailed: something does not hold; an AssertionError, whose text is the report.
-    :raises NotControlled: something else than the order of requests decides what the scenario does.
+    :raises NotControlled: something else than the order of requests decides what the scenario does; or
+        threads cannot be controlled on this platform.
+    :raises ImportError: kazoo is not there, and the scenario is a plain function.
     :raises ValueError: a wrong token, or name of a fault.
-    :raises TypeError: the scenario is no async function.
+    :raises TypeError: the scenario is no function.
     """
-    if not inspect.iscoroutinefunction(inspect.unwrap(scenario)):
-        raise TypeError("a scenario is an async function that takes a lab: async def scenario(lab): ...")
+    if not callable(scenario):
+        raise TypeError("a scenario is a function that takes a lab: async def scenario(lab): ...")
+    if is_in_threads(scenario):
+        _check_threads()
     title = getattr(scenario, "__name__", "scenario")
     if replay is not None:
         finding = replay_token(scenario, replay)
@@ -77,3 +83,10 @@ def sweep(
     if report.failed:
         raise SweepFailed(report)
     return report
+
+
+def _check_threads() -> None:
+    if find_spec("kazoo") is None:
+        raise ImportError("a scenario that is a plain function has clients of kazoo: pip install kazoo")
+    if (reason := why_not()) is not None:
+        raise NotControlled(reason)

@@ -10,7 +10,8 @@ The rules:
    before its repetitions, and the faults of :data:`.faults.FIRST` before the others.
 4. Orders: all that differ (:mod:`.dpor`), for half of the time. If these are too many, samplers follow in
    turn. The first bad order ends the search.
-5. A bad order is shortened: fewer switches between clients, then fewer steps that are prescribed.
+5. A bad order is run twice as well. It is shortened: fewer switches between clients, then fewer steps that
+   are prescribed.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from .dpor import Diverged, Explorer
 from .faults import FIRST
 from .model import Cell, Outcome, switches, without_numbers
 from .orders import PCT, POS, Order, Random, Replay, Rounds
-from .run import Scenario, run
-from .selfcheck import planted_race
+from .run import Scenario, is_in_threads, run
+from .selfcheck import planted_race, planted_race_of_threads
 
 _MOST_SHORTENING: Final = 200
+_MOST_SHORTENING_IN_THREADS: Final = 60
 """Runs that are spent on making a bad order shorter."""
 _SHOWN: Final = 3
 """Kinds of failures of which the least run is shown; the table has all bad cells."""
@@ -107,7 +109,7 @@ def carry_out(scenario: Scenario, plan: Plan, first: Sequence[str] = ()) -> Resu
         if not results.findings and (finding := replay(scenario, token, results.base)) is not None:
             results.findings.append(finding)
     if not results.findings:
-        _check_control()
+        _check_control(planted_race_of_threads if is_in_threads(scenario) else planted_race)
         share = plan.budget / 2 if plan.faults and plan.orders else plan.budget
         _sweep_faults(scenario, plan, results, time.monotonic() + share)
         if plan.orders:
@@ -131,12 +133,17 @@ def replay(scenario: Scenario, token: str, base: Outcome | None = None) -> Findi
 
 
 def _base(scenario: Scenario) -> Outcome:
-    first, second = run(scenario, Rounds()), run(scenario, Rounds())
-    for n, (one, other) in enumerate(zip(first.steps, second.steps, strict=False), 1):
-        if (one.actor, one.text) != (other.actor, other.text):
+    """:raises NotControlled: two runs alike differ."""
+    first = run(scenario, Rounds())
+    for left in reversed(range(_attempts(scenario))):
+        before, first = first, run(scenario, Rounds())
+        parted = _where_they_part(before, first)
+        if parted is None:
+            break
+        if not left:
             raise NotControlled(
-                f"two runs alike differ at step {n}: {one.actor} {one.text!r}, then {other.actor} "
-                f"{other.text!r}. Does the scenario use threads, real time or its own random numbers?"
+                f"two runs alike differ at {parted}. Does the scenario use threads of its own, real time or "
+                "its own random numbers?"
             )
     if not first.steps and not first.is_bad:
         raise NotControlled(
@@ -145,13 +152,39 @@ def _base(scenario: Scenario) -> Outcome:
     return first
 
 
-def _check_control() -> None:
+def _where_they_part(one: Outcome, other: Outcome) -> str | None:
+    for n, (step, its) in enumerate(zip(one.steps, other.steps, strict=False), 1):
+        if (step.actor, step.text) != (its.actor, its.text):
+            return f"step {n}: {step.actor} {step.text!r}, then {its.actor} {its.text!r}"
+    return None
+
+
+def _check_control(planted: Scenario) -> None:
     explorer = Explorer()
     while explorer.more:
-        if run(planted_race, explorer.order()).verdict == "wrong":
+        if _run_planned(planted, explorer).verdict == "wrong":
             return
         explorer.learn()
     raise NotControlled("a planted race was not found: the order of requests is not under control here")
+
+
+def _run_planned(scenario: Scenario, explorer: Explorer) -> Outcome:
+    """Run the order that is planned.
+
+    :raises NotControlled: what could be done before can be done no more.
+    """
+    for left in reversed(range(_attempts(scenario))):
+        try:
+            return run(scenario, explorer.order())
+        except Diverged as error:
+            if not left:
+                raise NotControlled(str(error)) from None
+    raise AssertionError("unreachable")
+
+
+def _attempts(scenario: Scenario) -> int:
+    """How often a run is tried until it comes to what it came to before: a thread may be late."""
+    return 3 if is_in_threads(scenario) else 1
 
 
 # --- faults ------------------------------------------------------------------------------------------------
@@ -215,13 +248,10 @@ def _sweep_orders(scenario: Scenario, plan: Plan, results: Results, until: float
     explorer, bad = Explorer(), None
     seen: set[tuple[str, ...]] = set()
     while explorer.more and (everything or time.monotonic() < (began + until) / 2):
-        try:
-            outcome = run(scenario, explorer.order())
-        except Diverged as error:
-            raise NotControlled(str(error)) from None
+        outcome = _run_planned(scenario, explorer)
         explorer.learn()
         seen.add(tuple(outcome.actors))
-        if outcome.is_bad:
+        if _is_bad_again(scenario, outcome):
             bad = outcome
             break
     results.orders, results.exhausted = explorer.runs, not explorer.more
@@ -232,12 +262,16 @@ def _sweep_orders(scenario: Scenario, plan: Plan, results: Results, until: float
                 break
             outcome = run(scenario, order)
             seen.add(tuple(outcome.actors))
-            if outcome.is_bad:
+            if _is_bad_again(scenario, outcome):
                 bad = outcome
                 break
         results.orders = len(seen)
     if bad is not None:
         results.findings.append(_finding_of_order(scenario, bad.actors, bad))
+
+
+def _is_bad_again(scenario: Scenario, outcome: Outcome) -> bool:
+    return outcome.is_bad and run(scenario, Replay(outcome.actors)).fails_like(outcome)
 
 
 def _samplers(length: int) -> Iterator[Order]:
@@ -249,7 +283,8 @@ def _samplers(length: int) -> Iterator[Order]:
 
 def _finding_of_order(scenario: Scenario, actors: list[str], outcome: Outcome) -> Finding:
     """Shorten a bad order, and find where the nearest good one parts from it."""
-    actors, outcome = _shorten(lambda tried: run(scenario, Replay(tried)), actors, outcome)
+    most = _MOST_SHORTENING_IN_THREADS if is_in_threads(scenario) else _MOST_SHORTENING
+    actors, outcome = _shorten(lambda tried: run(scenario, Replay(tried)), actors, outcome, most)
     for length in range(len(actors) - 1, -1, -1):
         passing = run(scenario, Replay(actors[:length]))
         if not passing.is_bad:
@@ -258,10 +293,12 @@ def _finding_of_order(scenario: Scenario, actors: list[str], outcome: Outcome) -
 
 
 def _shorten(
-    attempt: Callable[[list[str]], Outcome], actors: list[str], outcome: Outcome
+    attempt: Callable[[list[str]], Outcome], actors: list[str], outcome: Outcome, left: int
 ) -> tuple[list[str], Outcome]:
-    """Find an order that fails alike with fewer switches, of which less is prescribed."""
-    left = _MOST_SHORTENING
+    """Find an order that fails alike with fewer switches, of which less is prescribed.
+
+    :param left: runs that may be spent.
+    """
 
     def is_better(tried: list[str]) -> bool:
         nonlocal left, actors, outcome

@@ -75,8 +75,7 @@ def _restart(stage: Stage, connection: Connection, request: int) -> str:
 
 def _ghost(stage: Stage, connection: Connection, request: int) -> str:
     stage.apply(connection, request)
-    if connection.session is not None and not connection.session.closed:
-        stage.server.ghost(connection.session_id)
+    stage.ghost(connection)
     return "APPLIED, REPLY LOST, the client must begin a new session while the old one is alive"
 
 

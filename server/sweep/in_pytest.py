@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,9 @@ from . import sweep
 from .lab import Lab
 from .report import Report, SweepFailed
 from .run import Scenario
+
+if TYPE_CHECKING:
+    from .threads.lab import ThreadLab
 
 
 def sweeper(item: pytest.Item) -> Callable[..., Report]:
@@ -58,12 +61,16 @@ def run_marked(item: pytest.Function, marker: pytest.Mark) -> None:
     """
     function = inspect.unwrap(item.obj)
     names = inspect.signature(function).parameters
-    if "zk_lab" not in names or not inspect.iscoroutinefunction(function):
-        pytest.fail("the marker zk_sweep is for async tests with the fixture zk_lab", pytrace=False)
+    if "zk_lab" not in names:
+        pytest.fail("the marker zk_sweep is for tests with the fixture zk_lab", pytrace=False)
     given = {name: item.funcargs[name] for name in names if name in item.funcargs and name != "zk_lab"}
 
-    async def scenario(lab: Lab) -> None:
+    async def in_trio(lab: Lab) -> None:
         await function(zk_lab=lab, **given)
 
+    def in_threads(lab: ThreadLab) -> None:
+        function(zk_lab=lab, **given)
+
+    scenario: Any = in_trio if inspect.iscoroutinefunction(function) else in_threads
     scenario.__name__ = item.name
     sweeper(item)(scenario, **marker.kwargs)

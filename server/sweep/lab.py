@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,71 @@ class GaveUp(Exception):
     """A client was told that its session has ended, and its function ended with an error, as it may."""
 
 
-class Lab:
-    """
-    :ivar server: the controls of the server, to look at its tree, for instance.
+class BaseLab:
+    """What the labs of all kinds of clients have in common.
+
+    :param excused: the client whose session does not survive the fault of this run.
     :ivar gave_up: whether a client has ended with an error that says that its session has ended.
     :ivar is_over: whether :meth:`together` has ended.
+    """
+
+    def __init__(self, excused: str | None) -> None:
+        self._excused = excused
+        self._clients: dict[int, str] = {}  # by id()
+        self._inside: dict[str, list[str]] = {}
+        self.gave_up = False
+        self.is_over = False
+
+    def says_that_it_ended(self, error: BaseException) -> bool:
+        """Whether an error says that a session has ended, or what was held with it."""
+        raise NotImplementedError
+
+    def forgives(self, error: BaseException) -> bool:
+        """Whether the scenario may end with this error, as the fault of this run has ended a session."""
+        return self._excused is not None and self.is_over and self.says_that_it_ended(error)
+
+    def _check_name(self, name: str) -> None:
+        if not (name.isalpha() and name.islower() and name.isascii()) or name in self._clients.values():
+            raise ValueError(f"a client's name is of lower-case letters, and no other client's: not {name!r}")
+
+    def _by_client(self, functions: Iterable[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+        """Say which client each function belongs to.
+
+        :raises ValueError: there are more functions than clients, or two belong to the same one.
+        """
+        names = list(self._clients.values())
+        found: dict[str, Callable[..., Any]] = {}
+        for n, function in enumerate(functions):
+            name = self._owner(function) or (names[n] if n < len(names) else "")
+            if not name or name in found:
+                raise ValueError(
+                    "each function of together() belongs to another client: make as many with client()"
+                )
+            found[name] = function
+        return found
+
+    def _owner(self, function: Callable[..., Any]) -> str | None:
+        if not isinstance(function, partial):
+            return None
+        given = (*function.args, *function.keywords.values())
+        return next((self._clients[id(each)] for each in given if id(each) in self._clients), None)
+
+    def _enter(self, what: str, most: int, name: str) -> list[str]:
+        """Note that a client is inside of a block; returns all that are.
+
+        :raises AssertionError: there are more than may be.
+        """
+        there = self._inside.setdefault(what, [])
+        there.append(name)
+        if len(there) > most:
+            there.remove(name)
+            raise AssertionError(f"{' and '.join(sorted([*there, name]))} are inside of {what!r} at once")
+        return there
+
+
+class Lab(BaseLab):
+    """
+    :ivar server: the controls of the server, to look at its tree, for instance.
     :ivar tasks: those of the functions that are running, by client.
     """
 
@@ -41,21 +101,15 @@ class Lab:
         nursery: trio.Nursery,
         excused: str | None,
     ) -> None:
+        super().__init__(excused)
         self.server = server
         self._stage = stage
         self._names = names
         self._nursery = nursery
-        self._excused = excused
-        self._clients: dict[int, str] = {}  # by id()
-        self._inside: dict[str, list[str]] = {}
-        self.gave_up = False
-        self.is_over = False
         self.tasks: dict[str, trio.lowlevel.Task] = {}
 
-    @property
-    def is_excused(self) -> bool:
-        """Whether the fault of this run ends a session."""
-        return self._excused is not None
+    def says_that_it_ended(self, error: BaseException) -> bool:
+        return says_that_it_ended(error)
 
     async def client(self, name: str, **options: Any) -> ZooKeeper:
         """Connect a client of :mod:`pyzk.client`, for as long as the run lasts.
@@ -65,8 +119,7 @@ class Lab:
             a new one if it expires.
         :raises ValueError: the name is taken, or not of lower-case letters.
         """
-        if not (name.isalpha() and name.islower() and name.isascii()) or name in self._clients.values():
-            raise ValueError(f"a client's name is of lower-case letters, and no other client's: not {name!r}")
+        self._check_name(name)
         zk: ZooKeeper = await self._nursery.start(self._live, name, options)
         self._clients[id(zk)] = name
         return zk
@@ -102,28 +155,15 @@ class Lab:
             of a :func:`functools.partial`.
         :raises ValueError: there are more functions than clients, or two belong to the same one.
         """
-        names = list(self._clients.values())
-        with_names = [
-            (self._owner(one) or (names[n] if n < len(names) else "")) for n, one in enumerate(functions)
-        ]
-        if "" in with_names or len(set(with_names)) < len(with_names):
-            raise ValueError(
-                "each function of together() belongs to another client: make as many with client()"
-            )
+        acting = self._by_client(functions)
         self._stage.open()
         async with trio.open_nursery() as nursery:
-            for name, function in zip(with_names, functions, strict=True):
+            for name, function in acting.items():
                 nursery.start_soon(self._act, name, function)
         self._stage.close()
         self.is_over = True
         if self.gave_up:
             raise GaveUp
-
-    def _owner(self, function: Callable[[], Awaitable[object]]) -> str | None:
-        if not isinstance(function, partial):
-            return None
-        given = (*function.args, *function.keywords.values())
-        return next((self._clients[id(each)] for each in given if id(each) in self._clients), None)
 
     async def _act(self, name: str, function: Callable[[], Awaitable[object]]) -> None:
         _acting.set(name)
@@ -162,11 +202,9 @@ class Lab:
         :raises RuntimeError: outside of the functions of :meth:`together`.
         """
         await self.point()
-        there = self._inside.setdefault(what, [])
         name = _acting.get()
-        there.append(name)
+        there = self._enter(what, most, name)
         try:
-            assert len(there) <= most, f"{' and '.join(sorted(there))} are inside of {what!r} at once"
             await self.point()
             yield
         finally:

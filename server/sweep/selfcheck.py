@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from .lab import Lab
 
 if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
     from ...client import ZooKeeper
+    from .threads.lab import ThreadLab
 
 
 async def planted_race(lab: Lab) -> None:
@@ -23,3 +26,16 @@ async def planted_race(lab: Lab) -> None:
     await lab.together(partial(add, first), partial(add, second))
     data, _ = await first.get("/number")
     assert data == b"2", "an increment is lost"
+
+
+def planted_race_of_threads(lab: ThreadLab) -> None:
+    """The same, with clients of kazoo."""
+    first, second = lab.client("a"), lab.client("b")
+    first.create("/number", b"0")
+
+    def add(zk: KazooClient) -> None:
+        data, _ = zk.get("/number")
+        zk.set("/number", str(int(data) + 1).encode())
+
+    lab.together(partial(add, first), partial(add, second))
+    assert first.get("/number")[0] == b"2", "an increment is lost"

@@ -81,8 +81,8 @@ class Stage(Observer):
             for hold in holds:
                 self.server.stop_holding(hold)
             self.server.running.unobserve(self)
-        for go_on in self._points.values():
-            go_on()
+        for proceed in self._points.values():
+            proceed()
         self._points.clear()
         self._news.set()
 
@@ -90,12 +90,16 @@ class Stage(Observer):
         """Make one step after the other, until cancelled."""
         while True:
             await trio.testing.wait_all_tasks_blocked()
-            choices = self._choices() if self.is_open else {}
-            if choices:
-                self._make(choices)
-            else:
+            if not self.step():
                 self._news = trio.Event()
                 await self._news.wait()
+
+    def step(self) -> bool:
+        """Make one step; returns whether one was possible. Each client must wait for its turn."""
+        choices = self._choices() if self.is_open else {}
+        if choices:
+            self._make(choices)
+        return bool(choices)
 
     def happened(self) -> None:
         self._news.set()
@@ -106,9 +110,19 @@ class Stage(Observer):
             await trio.lowlevel.checkpoint()
             return
         reached = trio.Event()
-        self._points[client] = reached.set
-        self._news.set()
+        self.arrive(client, reached.set)
         await reached.wait()
+
+    def arrive(self, client: str, proceed: Callable[[], None]) -> None:
+        """Note that a client has come to a point of the scenario.
+
+        :param proceed: called when the order lets it pass.
+        """
+        if self.is_open:
+            self._points[client] = proceed
+            self._news.set()
+        else:
+            proceed()
 
     # --- what is possible --------------------------------------------------------------------------------
 
@@ -195,6 +209,11 @@ class Stage(Observer):
             self.server.pause(session.id)
         elif not connection.close_expected:
             connection.abort("the client is cut off")
+
+    def ghost(self, connection: Connection) -> None:
+        """Have a client begin a new session while the server keeps its old one."""
+        if connection.session is not None and not connection.session.closed:
+            self.server.ghost(connection.session_id)
 
     def _deliver_replies(self) -> None:
         for message in self.server.held():

@@ -32,8 +32,13 @@ async def test_by_marker(zk_lab, tmp_path):
     zk = await zk_lab.client("a")
     await zk_lab.together(partial(zk.exists, "/x"))
 
+@pytest.mark.zk_sweep(faults=["lost"], orders=None)
+def test_in_threads(zk_lab):
+    zk = zk_lab.client("a")
+    zk_lab.together(lambda: zk.retry(zk.exists, "/x"))
+
 @pytest.mark.zk_sweep
-def test_that_is_not_async(zk_lab):
+def test_without_a_lab():
     pass
 """
 
@@ -44,14 +49,14 @@ def test_findings_are_shown_kept_and_replayed(pytester: pytest.Pytester) -> None
     found = pytester.runpytest_subprocess(
         "--zk-sweep-json=found.json", "--zk-sweep-html=found.html", *options
     )
-    found.assert_outcomes(passed=1, failed=2)
+    found.assert_outcomes(passed=2, failed=2)
     found.stdout.fnmatch_lines(["*an increment is lost*", "*replay: o1-*"])
-    found.stdout.fnmatch_lines(["*the marker zk_sweep is for async tests with the fixture zk_lab*"])
+    found.stdout.fnmatch_lines(["*the marker zk_sweep is for tests with the fixture zk_lab*"])
     reports = (pytester.path / "found.json").read_text()
     first, _ = json.JSONDecoder().raw_decode(reports)
     (token,) = [finding["token"] for finding in first["findings"]]
     assert f'"token": "{token}"' in (pytester.path / "found.html").read_text()
     again = pytester.runpytest_subprocess(f"--zk-sweep-replay={token}", "-k", "fixture", *options)
-    again.assert_outcomes(failed=1, deselected=2)
+    again.assert_outcomes(failed=1, deselected=3)
     cached = next((pytester.path / ".pytest_cache").rglob("*test_by_fixture*"))
     assert json.loads(cached.read_text()) == [token]

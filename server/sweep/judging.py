@@ -1,0 +1,56 @@
+"""What a run has come to: errors, what is left behind, and where a client waits, in words."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from pathlib import Path
+from typing import Final
+
+from ..testing.host import LocalServer
+from .lab import BaseLab, GaveUp
+from .model import Outcome, without_numbers
+
+_OURS: Final = str(Path(__file__).parents[2])
+_FOREIGN: Final = ("/trio/", "/kazoo/", str(Path(threading.__file__)), "/site-packages/outcome/")
+
+
+def judge_error(outcome: Outcome, lab: BaseLab, error: BaseException) -> None:
+    """Judge an error with which a scenario has ended."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if not (isinstance(error, GaveUp) or lab.forgives(error)):
+        outcome.judge("wrong" if isinstance(error, AssertionError) else "error", first_line(error))
+
+
+def place(frames: list[traceback.FrameSummary]) -> str:
+    """Say where a task or thread waits: its own line, and the call of the client that it made there."""
+    own = [
+        frame
+        for frame in frames
+        if not frame.filename.startswith(_OURS) and not any(part in frame.filename for part in _FOREIGN)
+    ]
+    called = [
+        frame
+        for frame in frames
+        if "/kazoo/" in frame.filename
+        or (frame.filename.startswith(_OURS) and "/sweep/" not in frame.filename)
+    ]
+    words = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in own[-1:]]
+    words += [f"{Path(frame.filename).name} {frame.name}" for frame in called[:1]]
+    return " -> ".join(words) or "no line of its own"
+
+
+def look_at_what_is_left(server: LocalServer, outcome: Outcome) -> None:
+    nodes = server.dump(form="nodes")
+    ephemeral = sorted(path for path, node in nodes.items() if node.kind == "ephemeral")
+    if ephemeral:
+        outcome.judge("leak", f"left behind: {without_numbers(ephemeral[0])}")
+    outcome.left = sorted(without_numbers(path) for path, node in nodes.items() if node.kind != "ephemeral")
+
+
+def first_line(error: BaseException) -> str:
+    text = (str(error).splitlines() or [""])[0][:160]
+    if isinstance(error, AssertionError):
+        return text or "an assertion failed"
+    return f"{type(error).__name__}: {text}"

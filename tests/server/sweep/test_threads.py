@@ -1,0 +1,170 @@
+"""Sweeps of unmodified kazoo clients, in threads."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import queue
+import threading
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from pyzk.server.sweep import NotControlled, SweepFailed, sweep
+from pyzk.server.sweep.model import Cell, Outcome
+from pyzk.server.sweep.orders import Random, Rounds
+from pyzk.server.sweep.run import run
+from pyzk.server.sweep.selfcheck import planted_race_of_threads
+from pyzk.server.sweep.threads import quiet
+from pyzk.server.sweep.threads.lab import ThreadLab
+
+pytestmark = pytest.mark.skipif(quiet.why_not() is not None, reason=str(quiet.why_not()))
+
+
+def counter(lab: ThreadLab) -> None:
+    """kazoo's own: it adds again after a lost reply."""
+    first, second = lab.client("a"), lab.client("b")
+    first.ensure_path("/n")
+
+    def add(zk: KazooClient) -> None:
+        number = zk.Counter("/n")
+        number += 1
+
+    lab.together(partial(add, first), partial(add, second))
+    assert first.Counter("/n").value == 2, "two were added"
+
+
+def lock(lab: ThreadLab) -> None:
+    first, second = lab.client("a"), lab.client("b")
+
+    def work(zk: KazooClient) -> None:
+        with zk.Lock("/lock"), lab.inside("lock"):
+            pass
+
+    lab.together(partial(work, first), partial(work, second))
+
+
+def crossed_locks(lab: ThreadLab) -> None:
+    first, second = lab.client("a"), lab.client("b")
+
+    def work(zk: KazooClient, one: str, other: str) -> None:
+        with zk.Lock(one), zk.Lock(other):
+            pass
+
+    lab.together(partial(work, first, "/x", "/y"), partial(work, second, "/y", "/x"))
+
+
+def alone(work: Any) -> Any:
+    """A scenario of one client, whose function also gets the lab."""
+
+    def scenario(lab: ThreadLab) -> None:
+        zk = lab.client("a")
+        lab.together(lambda: work(lab, zk))
+
+    return scenario
+
+
+def steps(outcome: Outcome) -> list[tuple[str, str]]:
+    return [(step.actor, step.text) for step in outcome.steps]
+
+
+def test_the_planted_race_is_found() -> None:
+    assert run(planted_race_of_threads, Rounds()).verdict == "wrong"
+
+
+def test_a_lost_reply_that_kazoo_s_counter_counts_twice() -> None:
+    with pytest.raises(SweepFailed, match="two were added") as failure:
+        sweep(counter, faults=["reply-lost"], orders=None, budget=60)
+    report = failure.value.report
+    assert {str(cell) for cell in report.results.bad} == {"a3-reply-lost", "b5-reply-lost"}
+    for token in report.tokens:
+        with pytest.raises(SweepFailed, match="two were added"):
+            sweep(counter, replay=token)
+
+
+def test_a_deadlock_is_seen_and_its_threads_are_ended() -> None:
+    outcome = run(crossed_locks, Rounds())
+    assert (outcome.verdict, outcome.detail) == ("hang", "nobody acts any more")
+    assert set(outcome.waiting) == {"a", "b"}
+    assert all("test_threads.py" in where and "lock.py" in where for where in outcome.waiting.values())
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("client ")]
+
+
+def test_kazoo_s_lock_holds() -> None:
+    report = sweep(lock, faults=["reply-lost", "gone-after"], budget=60)
+    assert (report.results.cells, report.results.bad) == (report.results.all_cells, {})
+
+
+@pytest.mark.parametrize("scenario", [lock, counter])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_order_makes_the_same_steps(scenario: Any, seed: int) -> None:
+    one, other = (run(scenario, Random(seed)) for _ in range(2))
+    assert steps(one) == steps(other)
+
+
+def test_a_new_session_has_the_name_of_the_old_one() -> None:
+    outcome = run(lock, Rounds(), Cell("a", 4, "gone-mid"))
+    assert outcome.verdict == "ok"
+    assert {step.client for step in outcome.steps} == {"a", "b"}
+    assert outcome.steps[-1].client == "a", "it has the lock after b, with its second session"
+
+
+def test_waits_for_a_time_take_none() -> None:
+    found: list[Any] = []
+
+    def work(lab: ThreadLab, zk: KazooClient) -> None:
+        before = time.monotonic()
+        time.sleep(3600)
+        found.append(threading.Event().wait(3600))
+        try:
+            queue.Queue().get(timeout=3600)
+        except queue.Empty:
+            found.append("empty")
+        found.append(time.monotonic() - before > 3 * 3600 - 1)
+        zk.exists("/")
+
+    outcome = run(alone(work), Rounds())
+    assert (outcome.verdict, found) == ("ok", [False, "empty", True])
+
+
+def test_an_error_of_a_client_is_one_of_the_run() -> None:
+    outcome = run(alone(lambda lab, zk: zk.delete("/missing")), Rounds())
+    assert (outcome.verdict, outcome.detail.split(":")[0]) == ("error", NoNodeError.__name__)
+
+
+def test_two_may_not_be_inside() -> None:
+    def scenario(lab: ThreadLab) -> None:
+        lab.client("a"), lab.client("b")
+
+        def work() -> None:
+            with lab.inside("it"):
+                pass
+
+        lab.together(work, work)
+
+    outcome = run(scenario, Rounds())
+    assert (outcome.verdict, outcome.detail) == ("wrong", "a and b are inside of 'it' at once")
+
+
+def test_inside_needs_a_client() -> None:
+    outcome = run(lambda lab: lab.point(), Rounds())
+    assert outcome.detail.startswith("RuntimeError: point() and inside() are for the functions")
+
+
+def test_a_platform_that_cannot_say_where_threads_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "vax")
+    with pytest.raises(NotControlled, match="needs Linux"):
+        sweep(lock)
+
+
+def test_without_kazoo(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyzk.server.sweep as package
+
+    monkeypatch.setattr(package, "find_spec", lambda name: None)
+    assert importlib.util.find_spec("kazoo") is not None
+    with pytest.raises(ImportError, match="pip install kazoo"):
+        sweep(lock)
