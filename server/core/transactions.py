@@ -164,7 +164,7 @@ class Transactions:
                     acl = node.acl if path == effect.path else at.acl
                     if acl is not OPEN_ACL:
                         watchers = [each for each in watchers if self._may_read(each, acl)]
-                    if watchers != told:  # the same clients are told all at once
+                    if watchers is not told and watchers != told:  # the same clients are told all at once
                         self.tell(events, told)
                         events, told = [], watchers
                     last = events[-1] if events else None

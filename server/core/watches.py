@@ -97,6 +97,8 @@ class WatchManager(Generic[W]):
         self._recursive: dict[int, dict[str, int]] = {}  # mark: path: how many recursive entries it has
         self._count = 0  # entries
         self._over: dict[W, dict[str, None]] = {}  # what is left of watchers that were forgotten
+        # The entries that were hit last and stay, with their watchers: a multi may hit them again and again
+        self._lasting: tuple[dict[W, int], list[W]] = {}, []
 
     # --- registering -------------------------------------------------------------------------------------
 
@@ -123,6 +125,7 @@ class WatchManager(Generic[W]):
             self._count += 1
         elif watcher in entries:
             entries[watcher] |= mode
+            self._lasting = {}, []
         else:
             entries[watcher] = mode
             self._count += 1
@@ -173,8 +176,12 @@ class WatchManager(Generic[W]):
         entries = registry.get(path)
         if entries is None:
             return []
+        before, watchers = self._lasting
+        if before is entries and len(watchers) == len(entries) and not self._over:
+            return watchers
         watchers = list(entries)
         if len(watchers) > 1 and _ONCE.isdisjoint(entries.values()):  # none of them is consumed
+            self._lasting = entries, watchers
             return [each for each in watchers if each not in self._over] if self._over else watchers
         left = {watcher: modes & ~STANDARD for watcher, modes in entries.items() if modes != STANDARD}
         if left:
@@ -237,6 +244,7 @@ class WatchManager(Generic[W]):
         before = entries.get(watcher, 0) if entries else 0
         if entries is None or not before & modes:
             return False
+        self._lasting = {}, []
         if before & modes & RECURSIVE:
             self._uncount(path)
         left = before & ~modes

@@ -101,6 +101,7 @@ class MemberEngine(Engine):
     """
     :ivar waiting: by session, the requests that are not answered yet.
     :ivar outstanding: how many they are.
+    :ivar waiting_bytes: the bytes of their frames.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class MemberEngine(Engine):
         self.tracker = MemberSessions(member, settings.tick_time)
         self.sessions = self.tracker
         self.waiting: dict[int, deque[Waiting]] = {}
-        self.outstanding = 0
+        self.outstanding = self.waiting_bytes = 0
         self._forwarding: Waiting | None = None  # its turn at the connection is not over yet
         self.reaper.next_check = NEVER  # containers are deleted by the leader alone
 
@@ -156,6 +157,7 @@ class MemberEngine(Engine):
             queue = self.waiting[session_id] = deque()
         queue.append(request)
         self.outstanding += 1
+        self.waiting_bytes += len(frame)
         if request.is_forwarded:
             self._forwarding = request
             try:
@@ -201,6 +203,7 @@ class MemberEngine(Engine):
     def _take(self, session_id: int, queue: deque[Waiting]) -> Waiting:
         self.outstanding -= 1
         request = queue.popleft()
+        self.waiting_bytes -= len(request.frame)
         if not queue:
             self.waiting.pop(session_id, None)
         return request
@@ -225,7 +228,7 @@ class MemberEngine(Engine):
         for queue in self.waiting.values():
             queue.clear()
         self.waiting.clear()
-        self.outstanding = 0
+        self.outstanding = self.waiting_bytes = 0
 
     # --- the log -----------------------------------------------------------------------------------------
 

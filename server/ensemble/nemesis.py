@@ -11,6 +11,9 @@ from .member import Member
 if TYPE_CHECKING:
     from .ensemble import Ensemble
 
+_KEPT = 10_000
+"""Things of which it is kept that they were done."""
+
 
 class Nemesis:
     """Does something to one of the servers from time to time.
@@ -21,7 +24,7 @@ class Nemesis:
     :param rate: how often, per second of the servers' clock, on average.
     :param mark: stands behind the words for what it does, where servers tell them.
     :ivar next_act: when it does the next thing, in ms.
-    :ivar done: what it has done.
+    :ivar done: what it has done: the last 10,000 things, or some more.
     """
 
     def __init__(self, ensemble: Ensemble, seed: int, rate: float = 1.0, mark: str = "") -> None:
@@ -44,6 +47,8 @@ class Nemesis:
         member = chance.choice(list(ensemble.members.values()))
         what, act = chance.choice(self._possible(member))
         self.done.append(what)
+        if len(self.done) >= 2 * _KEPT:  # a leap over years has millions
+            del self.done[:_KEPT]
         ensemble.tell(member, f"nemesis: {what}{self._mark}")
         act()
 

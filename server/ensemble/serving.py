@@ -4,7 +4,8 @@ What differs from a single server (ensemble.md sections 1 and 6):
 
 * A handshake may have to wait for the log. A server without a leader closes the connection instead, or is
   read-only.
-* While too many requests wait for the log, nothing more is read from a connection that has one under way.
+* While too many requests wait for the log, or too many bytes of them, nothing more is read from a connection
+  that has one under way.
 * A server that is frozen neither reads nor writes.
 * ``srvr`` and ``stat`` tell the role.
 """
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _OUTSTANDING = 1000
 """``globalOutstandingLimit``: requests under way, shared by the voters without the leader (6.6)."""
+MOST_BYTES = 16 * 2**20
+"""Bytes of these requests at one server, likewise: it keeps writes, and the reads that wait behind them."""
 _EARLY = 64 * 1024
 """Bytes that a client may send behind a ConnectRequest that waits for the log."""
 
@@ -150,9 +153,8 @@ class MemberConnection(Connection):
     @property
     def _is_stalled(self) -> bool:
         engine = self.engine
-        return (
-            engine.outstanding > self.member.ensemble.most_outstanding and self.session_id in engine.waiting
-        )
+        too_many = engine.outstanding > self.member.ensemble.most_outstanding
+        return (too_many or engine.waiting_bytes > MOST_BYTES) and self.session_id in engine.waiting
 
     @property
     def has_work(self) -> bool:

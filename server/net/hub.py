@@ -12,7 +12,8 @@ The rules:
    more than 4 slices, the rest of them comes first in the turn after.
 3. After a slice of turns trio's other tasks run: timers, TLS clients, HTTP. The hubs of an ensemble take
    turns more often (:attr:`Hub.share`): the clients of one server wait for the turns of the others.
-4. The replies of a turn are sent in about 8 groups, events and long output behind them.
+4. The replies of a turn are sent in about 8 groups, events and long output behind them. While a crowd is sent
+   an event, which takes many turns, no reply to anybody waits behind that.
 5. Whatever goes wrong with one socket ends that connection alone.
 6. A connection that has ended has our side closed first; the client has some seconds to close its own
    (:mod:`.leaving`).
@@ -379,7 +380,14 @@ class Hub:
             if self._dirty or len(self._answered) >= self._group or len(reply) > _LARGE:
                 self._send()
             return
-        self._dirty.append(link)
+        self._send_own(link)
+
+    def _send_own(self, link: _Link) -> None:
+        """Have what was answered to a client sent: not behind a crowd that an event has made."""
+        if len(self._dirty) > _CROWD:
+            self._flush_link(link)
+        else:
+            self._dirty.append(link)
         self._send_soon()
 
     def _proceed(self, link: _Link, now: float) -> None:
@@ -389,8 +397,9 @@ class Hub:
         self._flush(link)
         if not link.unsent and connection.has_work:
             connection.proceed(now)
-            self._dirty.append(link)
-        self._send_soon()
+            self._send_own(link)
+        else:
+            self._send_soon()
 
     def _flush_link(self, link: _Link) -> None:
         """:meth:`_flush`, if it still has its connection; an error ends that alone."""

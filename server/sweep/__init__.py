@@ -87,6 +87,6 @@ def sweep(
 
 def _check_threads() -> None:
     if find_spec("kazoo") is None:
-        raise ImportError("a scenario that is a plain function has clients of kazoo: pip install kazoo")
+        raise ImportError("a scenario that is a plain function has clients of kazoo, which is not installed")
     if (reason := why_not()) is not None:
         raise NotControlled(reason)

@@ -112,6 +112,11 @@ class Entry:
     facts: Facts = NO_FACTS
 
 
+def _shortened(event: Notification) -> Notification:
+    """Return an event as it is kept: of a long path the beginning."""
+    return event if len(event.path) <= _KEPT else Notification(event.zxid, event.type, _cut(event.path))
+
+
 class History(ABC):
     """Keeps entries as they came, and puts them into words when asked.
 
@@ -330,17 +335,14 @@ class Recorder(History):
 
         :param count: how many they are, if ``events`` are only the first.
         """
+        client, now, session = self._client(connection), self._now(), connection.session_id
         for event in events[:MOST_EVENTS]:
-            self.event(connection, event)
+            self.append(("event", now, session, client, _shortened(event)))
         if (more := (len(events) if count is None else count) - MOST_EVENTS) > 0:
-            text = f"and {more:,} more events"
-            self._add("connection", connection.session_id, self._client(connection), text)
+            self._add("connection", session, client, f"and {more:,} more events")
 
     def event(self, connection: Connection, notification: Notification) -> None:
-        client = self._client(connection)
-        if len(notification.path) > _KEPT:
-            notification = Notification(notification.zxid, notification.type, _cut(notification.path))
-        self.append(("event", self._now(), connection.session_id, client, notification))
+        self.events(connection, (notification,))
 
     def closed(self, connection: Connection, reason: str) -> None:
         if connection.is_foreign:  # requests for the server itself are no part of what clients do

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import EllipsisType
 from typing import Any, Literal, TypeAlias, get_args
@@ -25,21 +25,34 @@ from ...protocol.errors import (
     ZooKeeperError,
     error_for,
 )
-from ...protocol.multi import MultiOp, MultiResult, decode_results, encode_multi
+from ...protocol.multi import TERMINATOR, MultiOp, MultiResult, decode_results, encode_multi
 from ...protocol.operations import OpCode
 from ...protocol.paths import validate_path
-from ...protocol.records import ACL, OPEN_ACL, CreateRequest, CreateTTLRequest, Id, SetDataRequest
+from ...protocol.records import (
+    ACL,
+    OPEN_ACL,
+    CreateRequest,
+    CreateTTLRequest,
+    Id,
+    MultiHeader,
+    SetDataRequest,
+)
 from ...protocol.text import session_text
 from ..core.engine import Engine
 from ..core.tree import DataTree
 from ..core.watches import Notification
 from ..core.znode import Znode
 from .describe import data_text
+from .steps import finish
 
 NodeKind: TypeAlias = Literal["persistent", "ephemeral", "container", "ttl"]
 
 RESERVED = "/zookeeper"
 """The server's own subtree, which is neither dumped nor compared."""
+_STEP = 50
+"""Znodes that are looked at in one step: 0.2 ms."""
+_PARENTS = 64 * 2**20
+"""Bytes of the paths of parents that are not named, all together: a single long path may have very many."""
 
 
 def _as_bytes(data: bytes | str | None) -> bytes | None:
@@ -95,27 +108,44 @@ def flatten(tree: Mapping[str, Any], base: str = "/") -> Flat:
     Znodes that are only named as parents of others come out as ``...``.
 
     :param base: where names without a leading ``/`` start.
-    :raises BadArgumentsError: for a path that is none, or not at or below ``base``.
+    :raises BadArgumentsError: for a path that is none, or not at or below ``base``; or if the paths of such
+        parents take more than 64 MiB.
     :raises TypeError: for a value that cannot be a znode.
     """
-    given = _by_path(tree, base)
+    return finish(flattening(tree, base))
+
+
+def flattening(tree: Mapping[str, Any], base: str = "/") -> Generator[None, None, Flat]:
+    """Do what :func:`flatten` does, in steps."""
+    given = yield from _by_path(tree, base)
     flat: Flat = {}
-    for path, value in given.items():
+    room = _PARENTS
+    for count, (path, value) in enumerate(given.items()):
         if path[: path.rindex("/")] not in flat:
             for parent in _ancestors(path, base):
+                if parent not in flat and parent not in given and (room := room - len(parent)) < 0:
+                    raise BadArgumentsError(
+                        f"{path:.100}", f"the parents to create exceed {_PARENTS:,} bytes"
+                    )
                 flat.setdefault(parent, given.get(parent, ...))
         flat.setdefault(path, value)
+        if not count % _STEP:
+            yield
     return flat
 
 
-def _by_path(tree: Mapping[str, Any], base: str) -> Flat:
+def _by_path(tree: Mapping[str, Any], base: str) -> Generator[None, None, Flat]:
     given: Flat = {}
+    count = 0
     waiting = [(base, iter(tree.items()))]  # not by recursion: a tree may be deeper than Python's stack
     while waiting:
         at, items = waiting[-1]
         for name, value in items:
             if not isinstance(name, str):
                 raise TypeError(f"a znode is named by a str, not {name!r}")
+            count += 1
+            if not count % _STEP:
+                yield
             path = name if name.startswith("/") else f"{at.rstrip('/')}/{name}"
             validate_path(path)
             if not f"{path}/".startswith(f"{base.rstrip('/')}/"):
@@ -329,24 +359,59 @@ def load(engine: Engine, nodes: Flat, now: int) -> None:
     :raises ValueError: if an ephemeral's owner is no session, a znode that exists is of another kind, or one
         is larger than a server reads from files.
     """
-    by_owner: dict[int, dict[str, MultiOp]] = {}
-    for path, wanted in nodes.items():
-        if wanted is ... and path in engine.tree.nodes:
-            continue
-        node = wanted if isinstance(wanted, Node) else Node(data=b"" if wanted is ... else wanted)
-        size = len(node.data or b"")
-        if engine.keeps_log and size > 2 * engine.settings.max_buffer:
-            raise ValueError(f"{path}: {size:,} bytes could not be read again; raise jute.maxbuffer")
-        owner = node.owner if node.kind == "ephemeral" else 0
-        if node.kind == "ephemeral" and engine.sessions.get(owner) is None:
-            raise ValueError(f"{path}: an ephemeral needs the id of a live session as owner, not {owner:#x}")
-        by_owner.setdefault(owner, {})[path] = _operation(engine.tree, path, node, plain=wanted is not node)
+    finish(loading(lambda: engine, nodes, lambda: now))
+
+
+def loading(engine: Callable[[], Engine], nodes: Flat, now: Callable[[], int]) -> Generator[None, None, None]:
+    """Do what :func:`load` does, prepared in steps; what is written is written in the last one. If the tree
+    changes meanwhile, what was there or not counts as it is then.
+
+    :param engine: returns that which takes writes.
+    """
+    prepared: dict[str, _Prepared] = {}
+    for count, path in enumerate(nodes):
+        prepared[path] = _prepare(engine(), path, nodes[path])
+        if not count % _STEP:
+            yield
+    writer = engine()
+    find, by_owner = writer.tree.find, dict[int, dict[str, bytes]]()
+    for path, (there, owner, operation) in prepared.items():
+        if (find(path) is not None) is not there:
+            _, owner, operation = _prepare(writer, path, nodes[path])
+        if operation:
+            by_owner.setdefault(owner, {})[path] = operation
     for owner in sorted(by_owner, key=bool):  # an ephemeral's parents are never ephemeral
-        commit(engine, owner, by_owner[owner], now)
+        if owner and writer.sessions.get(owner) is None:
+            raise _without_owner(next(iter(by_owner[owner])), owner)
+    for owner in sorted(by_owner, key=bool):
+        operations = by_owner[owner]
+        _carry_out(writer, owner, list(operations), b"".join(operations.values()) + TERMINATOR, now())
 
 
-def _operation(tree: DataTree, path: str, node: Node, plain: bool) -> MultiOp:
-    existing = tree.nodes.get(path)
+_Prepared: TypeAlias = tuple[bool, int, bytes]
+"""Whether a znode is there, who owns it, and the operation that makes it what is wanted; none if it is."""
+
+
+def _prepare(engine: Engine, path: str, wanted: Any) -> _Prepared:
+    existing = engine.tree.find(path)
+    if wanted is ... and existing is not None:
+        return True, 0, b""
+    node = wanted if isinstance(wanted, Node) else Node(data=b"" if wanted is ... else wanted)
+    size = len(node.data or b"")
+    if engine.keeps_log and size > 2 * engine.settings.max_buffer:
+        raise ValueError(f"{path}: {size:,} bytes could not be read again; raise jute.maxbuffer")
+    owner = node.owner if node.kind == "ephemeral" else 0
+    if node.kind == "ephemeral" and engine.sessions.get(owner) is None:
+        raise _without_owner(path, owner)
+    operation = _operation(existing, path, node, plain=wanted is not node)
+    return existing is not None, owner, encode_multi([operation])[: -len(TERMINATOR)]
+
+
+def _without_owner(path: str, owner: int) -> ValueError:
+    return ValueError(f"{path}: an ephemeral needs the id of a live session as owner, not {owner:#x}")
+
+
+def _operation(existing: Znode | None, path: str, node: Node, plain: bool) -> MultiOp:
     if existing is not None:
         kind = kind_of(existing)
         if kind != node.kind and not plain:
@@ -387,15 +452,24 @@ def commit(engine: Engine, owner: int, operations: Mapping[str, MultiOp], now: i
     :param owner: the id of the session; 0 for none.
     :raises ZooKeeperError: the error that a client would get; then nothing has happened.
     """
-    frame = bytes(8) + encode_multi(operations.values())
-    _, err, body = engine.handle(Loader(owner), OpCode.MULTI, frame, now)
+    body = _carry_out(engine, owner, list(operations), encode_multi(operations.values()), now)
+    return decode_results(body)
+
+
+def _carry_out(engine: Engine, owner: int, paths: Sequence[str], request: bytes, now: int) -> bytes:
+    """Carry out the operations of a request, and return the reply.
+
+    :raises ZooKeeperError: as :func:`commit`.
+    """
+    _, err, body = engine.handle(Loader(owner), OpCode.MULTI, bytes(8) + request, now)
     if err:
         raise error_for(err)
-    results = decode_results(body)
-    for path, result in zip(operations, results, strict=True):
+    if MultiHeader.read(body)[0].type != OpCode.ERROR:  # of those that fail all results are errors
+        return body
+    for path, result in zip(paths, decode_results(body), strict=True):
         if result.err and result.err != RuntimeInconsistencyError.code:
             raise _explained(error_for(result.err, path), path)
-    return results
+    return body
 
 
 def _explained(error: ZooKeeperError, path: str) -> ZooKeeperError:

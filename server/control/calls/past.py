@@ -91,7 +91,11 @@ async def _advice(control: Control, ask: Ask, *, whole: bool = False) -> Any:
     running.receive()
     for _ in running.advising():
         await turns.pause()
-    return {"findings": [forms.finding_form(found, running.names.all) for found in running.findings()]}
+    findings = []
+    for found in running.findings():  # at most 100 of each rule
+        findings.append(forms.finding_form(found, running.names.all))
+        await turns.pause()
+    return {"findings": findings}
 
 
 _SINCE: Final = Field("number", "seconds on the server's clock since its start")

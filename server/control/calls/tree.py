@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ...net.http import Response
 from ...testing import snapshots, tree_io
-from ...testing.controls.tree import differs, expected_at, restoring
+from ...testing.controls.tree import differs, expecting, load_steps, restoring
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text, look_up
 from ..views.turns import Turns, read
@@ -22,6 +22,8 @@ _MAX_BYTES: Final = 2**30
 """Bytes that all snapshots together keep in memory, estimated; a single one may be larger."""
 _NAMED: Final = 5
 """Snapshots that are named where there is no room for another one: the largest."""
+_MOST_LOADED: Final = 100_000
+"""Znodes that are loaded at once, parents included: they are one transaction, which takes 0.5 s at most."""
 _MAX_DIFFERENCES: Final = 1000
 """Lines of a comparison."""
 
@@ -39,15 +41,16 @@ async def _dump(control: Control, ask: Ask) -> Any:
     return Response(200, b'{"znodes": {' + b", ".join(pieces) + b"}}\n", {"content-type": "application/json"})
 
 
-def _load(control: Control, ask: Ask) -> Any:
-    znodes = _read_znodes(ask.values["znodes"])
-    control.controls.load(znodes)
+async def _load(control: Control, ask: Ask) -> Any:
+    given, turns = ask.values["znodes"], Turns()
+    znodes = await turns.finish(_read_znodes(given))
+    await turns.finish(load_steps(control.controls, znodes, _MOST_LOADED))
     return {"loaded": len(znodes)}
 
 
 async def _diff(control: Control, ask: Ask) -> Any:
     path, turns, running = ask.values.get("path", "/"), Turns(), control.controls.running
-    expected = expected_at(path, _read_znodes(ask.values["znodes"]))
+    expected = await turns.finish(expecting(path, await turns.finish(_read_znodes(ask.values["znodes"]))))
     running.receive()
     actual = await read(running.engine.tree, path, turns)
     lines = await turns.finish(tree_io.differences(expected, actual.items()))
@@ -58,7 +61,7 @@ async def _diff(control: Control, ask: Ask) -> Any:
     return {"equal": False, "message": differs(path, lines), "differences": lines}
 
 
-def _read_znodes(given: Mapping[str, Any]) -> dict[str, Any]:
+def _read_znodes(given: Mapping[str, Any]) -> Generator[None, None, dict[str, Any]]:
     znodes: dict[str, Any] = {}
     for path, form in given.items():
         if not path.startswith("/"):
@@ -68,6 +71,7 @@ def _read_znodes(given: Mapping[str, Any]) -> dict[str, Any]:
             znodes[path] = forms.read_node(form) if _is_object(form) else forms.read_data(form)
         except (ValueError, TypeError) as error:
             raise ApiError(400, f"{path}: {error}") from None
+        yield
     return znodes
 
 

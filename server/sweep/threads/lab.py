@@ -46,13 +46,23 @@ class ThreadLab(BaseLab):
         :param options: of :class:`kazoo.client.KazooClient`. By default its session lasts 10 s.
         :raises ValueError: the name is taken, or not of lower-case letters.
         """
-        self._check_name(name)
-        self.server.run(self._stage.expect, name)
-        zk = KazooClient(self.server.hosts, **({"timeout": 10.0} | options))
+        zk = KazooClient(self.hosts(name), **({"timeout": 10.0} | options))
         self.clients.append(zk)
         zk.start()
-        self._clients[id(zk)] = name
+        self._clients[id(zk)] = self._clients.pop(id(name))
         return zk
+
+    def hosts(self, name: str) -> str:
+        """Return ``host:port`` for a program that makes its client itself. It must connect next, and close
+        the client before the scenario ends.
+
+        :param name: as for :meth:`client`.
+        :raises ValueError: likewise.
+        """
+        self._check_name(name)
+        self._clients[id(name)] = name
+        self.server.run(self._stage.expect, name)
+        return self.server.hosts
 
     def together(self, *functions: Callable[[], object]) -> None:
         """Run functions at once, each in a thread, and wait for all. Every request of theirs is a step of the

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import queue
 import random
+import re
 import threading
 import time
 import uuid
@@ -22,6 +23,7 @@ from unittest import mock
 import attrs
 
 _real_sleep, _real_monotonic, _real_wait = time.sleep, time.monotonic, threading.Condition.wait
+_NUMBER: Final = re.compile(r"(?<=^Thread-)\d+")
 _CHANCE: Final = ("random", "uniform", "randint", "randrange", "choice", "shuffle", "sample", "getrandbits")
 
 
@@ -135,9 +137,11 @@ class VirtualTime:
         defaults = tuple(sleep if value is _real_sleep else value for value in init.__defaults__ or ())
         yield init, "__defaults__", defaults
         chances: dict[str, random.Random] = {}
+        first = int(threading.Thread().name.partition("-")[2])
 
         def chance() -> random.Random:
-            name = threading.current_thread().name
+            """Each thread has its own; the number in a thread's name counts from the start of the run."""
+            name = _NUMBER.sub(lambda found: str(int(found[0]) - first), threading.current_thread().name)
             return chances.setdefault(name, random.Random(name))
 
         yield uuid, "uuid4", lambda: uuid.UUID(int=chance().getrandbits(128), version=4)

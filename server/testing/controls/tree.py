@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -27,9 +29,7 @@ class TreeControls(ServerBase):
         :raises ZooKeeperError: what a client would have been answered; then nothing is loaded.
         :raises ValueError: for an ephemeral without a live owner, or a znode that is there as another kind.
         """
-        flat = tree_io.flatten(tree)
-        self._enter(f"load {some(list(tree))}")
-        tree_io.load(self.writer(), flat, self.running.service.at(self.running.clock.now()))
+        finish(load_steps(self, tree))
 
     @overload
     def dump(self, path: str = "/", *, form: Literal["flat"] = "flat") -> dict[str, bytes | None]: ...
@@ -67,7 +67,7 @@ class TreeControls(ServerBase):
         :raises AssertionError: with a line for each znode that differs.
         """
         actual = tree_io.read(self.running.engine.tree, path)
-        lines = finish(tree_io.differences(expected_at(path, expected), actual.items()))
+        lines = finish(tree_io.differences(finish(expecting(path, expected)), actual.items()))
         if lines:
             raise AssertionError(differs(path, lines))
 
@@ -103,14 +103,39 @@ class TreeControls(ServerBase):
         snapshot.restore(self.writer())
 
 
+def load_steps(
+    controls: TreeControls, tree: Mapping[str, Any], most: float = math.inf
+) -> Generator[None, None, None]:
+    """Do what :meth:`TreeControls.load` does, in steps; all is written in the last one. Others may run
+    between two of them.
+
+    :param tree: does not change meanwhile.
+    :param most: how many znodes may be created or written at once, parents included.
+    :raises ValueError: if they are more; otherwise as ``load`` does.
+    """
+    running = controls.running
+    flat = yield from tree_io.flattening(tree)
+    if len(flat) > most:
+        raise ValueError(
+            f"at most {most:,} znodes are loaded at once, and not {len(flat):,}: use several requests, "
+            "or POST /import, which writes some at a time"
+        )
+    controls._receive()
+    controls._enter(f"load {some(list(islice(tree, 10)), len(tree))}")
+    try:
+        yield from tree_io.loading(controls.writer, flat, lambda: running.service.at(running.clock.now()))
+    finally:
+        controls._flush()
+
+
 def restoring(snapshot: Snapshot) -> str:
     """Say in the history that a tree is brought back."""
     return f"restore {snapshot!r}"
 
 
-def expected_at(path: str, expected: Mapping[str, Any]) -> tree_io.Flat:
-    """Return what is expected at and below a path, by path."""
-    flat = tree_io.flatten(expected, path)
+def expecting(path: str, expected: Mapping[str, Any]) -> Generator[None, None, tree_io.Flat]:
+    """Return what is expected at and below a path, by path; in steps."""
+    flat = yield from tree_io.flattening(expected, path)
     if path != "/":
         flat.setdefault(path, ...)
     return flat

@@ -492,3 +492,42 @@ def test_the_name_of_an_ensemble_is_no_identity() -> None:
 
 def test_without_the_provider_the_scheme_is_unknown() -> None:
     assert World().connect().auth("ensemble", b"one").err == -115
+
+
+def test_the_index_of_a_long_acl_is_made_by_who_sets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [acl(1, "ip", f"10.0.{n >> 8}.{n & 255}/{n % 33}") for n in range(1000)]
+    access = control()
+    stored = access.validate(entries, [], "/a")
+    assert isinstance(stored, LongACL)
+    looked_at = 0
+
+    def look(wanted: str) -> None:
+        nonlocal looked_at
+        looked_at += 1
+
+    monkeypatch.setattr(acl_module, "_ip_network", look)
+    access.allows(stored, 1, [Id("ip", "10.0.1.7")])
+    assert looked_at == 1, "the address that asks"
+
+
+@pytest.mark.parametrize(
+    "text", ["1.2.3.4", "255.255.255.255", "0.0.0.0", "01.2.3.4", "1.2.3", "256.1.1.1", "1.2.3.4.5"]
+)
+def test_a_plain_address_needs_no_network(text: str) -> None:
+    who = [Id("ip", "1.2.3.4")]
+    entries = [acl(1, "ip", f"9.9.{n}.9") for n in range(200)] + [acl(1, "ip", text)]
+    access = control()
+    assert access.allows(LongACL(entries), 1, who) is access.allows(tuple(entries), 1, who)
+    assert len(LongACL(entries)._index[1]) <= 1
+
+
+def test_what_is_said_of_a_refusal_costs_the_same_for_a_long_acl() -> None:
+    access, costs, said = control(), [], ""
+    for count in (300, 3000):
+        stored = access.validate(entries_of(count), [], "/p")
+        with pytest.raises(NoAuthError) as refused:
+            access.check(stored, Perms.READ, [], "/p")
+        costs.append(count_instructions(lambda error=refused.value: str(error)))  # type: ignore[misc]
+        said = str(refused.value)
+    assert costs[1] < 1.1 * costs[0]
+    assert "and 2,980 more]" in said

@@ -405,3 +405,25 @@ def test_paths_with_the_same_mark_are_told_apart(monkeypatch: pytest.MonkeyPatch
     watches.forget("carl")
     assert watches.data_changed("/a/x") == []
     assert watches.data_changed("/b/x") == [(CHANGED, "/b/x", ["bert"])]
+
+
+# --- what is looked up again and again ----------------------------------------------------------------------
+
+
+def test_watches_that_stay_are_not_listed_for_each_change() -> None:
+    watches: Watches = WatchManager()
+    for watcher in WATCHERS:
+        watches.add_persistent("/a", watcher)
+    [(_, _, first)] = watches.data_changed("/a")
+    [(_, _, second)] = watches.data_changed("/a")
+    assert second is first == WATCHERS
+    watches.add_data("/a", "anne")  # used up by the next change
+    watches.remove("/a", "carl", WatcherType.PERSISTENT)
+    watches.add_persistent("/a", "dora")  # as many as before
+    [(_, _, third)] = watches.data_changed("/a")
+    assert sorted(third) == ["anne", "bert", "dora"]
+    assert sorted(watches.data_changed("/a")[0][2]) == ["anne", "bert", "dora"]
+    watches.forget("bert")
+    assert sorted(watches.data_changed("/a")[0][2]) == ["anne", "dora"]
+    assert first == WATCHERS, "who was listed before stays as it was"
+    assert watches.count() == 4

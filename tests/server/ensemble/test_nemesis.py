@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyzk.server.ensemble import nemesis as nemesis_module
 from pyzk.server.ensemble.nemesis import Nemesis
 
 from ...support.ensemble import EnsembleWorld
@@ -221,3 +222,14 @@ def test_it_tells_what_it_does() -> None:
     assert made.done == ["lag 1"]
     assert told == [(1, "nemesis: lag 1 (by chance)")]
     assert made.next_act == world.ensemble.now + 1501, "planned anew"
+
+
+def test_what_it_has_done_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nemesis_module, "_KEPT", 5)
+    made = nemesis(EnsembleWorld(3))
+    done: list[str] = []
+    for _ in range(100):
+        made.act()
+        done.append(made.done[-1])
+        assert len(made.done) < 10
+    assert made.done == done[-len(made.done) :]

@@ -10,6 +10,7 @@ from benchmarks.wire import hello
 from pyzk.protocol import errors
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
+from pyzk.server.ensemble import serving
 from pyzk.server.ensemble.errors import EnsembleError
 
 from ...support.ensemble import EnsembleWorld, Later
@@ -243,6 +244,27 @@ def test_who_has_too_much_under_way_is_not_read_from(world: EnsembleWorld) -> No
     assert engine.outstanding == 0
     assert busy.connection.may_read
     assert world.zxid(3) == zxid + 1
+
+
+def test_what_waits_has_a_bound_in_bytes(world: EnsembleWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MOST_BYTES", 1000)
+    engine: Any = world[1].engine
+    busy, other = world[1].connect(), world[1].connect()
+    world.lag(1)
+    Later(busy).create("/x", b"x" * 500)
+    assert 500 < engine.waiting_bytes < 1000
+    assert busy.connection.may_read
+    Later(busy).exists("/" + "y" * 500)  # a read waits behind the write
+    assert engine.waiting_bytes > 1000
+    assert not busy.connection.may_read
+    assert other.connection.may_read, "it has nothing under way"
+    release(world, 1)
+    assert engine.waiting_bytes == 0
+    assert busy.connection.may_read
+    world.lag(1)
+    Later(busy).create("/z", b"x" * 2000)
+    world.kill(1)
+    assert engine.waiting_bytes == 0
 
 
 def test_what_is_dropped_does_not_wait_any_more(world: EnsembleWorld) -> None:

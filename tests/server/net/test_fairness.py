@@ -485,3 +485,16 @@ def test_others_are_served_while_a_crowd_goes(scene: Scene) -> None:
     for _ in range(100):
         scene.hub.turn()
     assert not [client for client in crowd if client.far.fileno() >= 0]
+
+
+def test_what_is_recorded_does_not_wait_behind_a_crowd_either(scene: Scene) -> None:
+    writer, *_ = watching(scene, 101)
+    other = scene.connect()
+    scene.service.gate = Gate()  # every request goes the long way
+    scene.service.stopwatch = itertools.count(0.0, 0.001).__next__
+    writer.ask(SET)
+    scene.hub.turn()
+    assert len(scene.hub._dirty) > 50
+    other.ask(GET)
+    assert scene.handled_for_others(other, turns=1) == 0
+    assert other.has_answer()
