@@ -15,7 +15,19 @@ from ..net.http import Request, Response
 from ..testing.origin import over_http
 from ..testing.sessions import UnknownSessionError
 from . import openapi
-from .calls import chaos, ensemble, following, messages, past, server, servers, sessions, tree, waits
+from .calls import (
+    chaos,
+    endpoints,
+    ensemble,
+    following,
+    messages,
+    past,
+    server,
+    servers,
+    sessions,
+    tree,
+    waits,
+)
 from .control import Control
 from .routes import ApiError, Route, answer_json, find, problem
 from .views import live, locks, tree_export, watches, writes
@@ -28,6 +40,7 @@ PREFIX: Final = "/api/v1"
 ROUTES: Final[tuple[Route, ...]] = (
     *server.ROUTES,
     *sessions.ROUTES,
+    *endpoints.ROUTES,
     *waits.ROUTES,
     *messages.ROUTES,
     *chaos.ROUTES,

@@ -70,6 +70,7 @@ class Connection:
     :ivar login: the SASL login, from its first token on.
     :ivar null_tokens: how many tokens were answered by none; from the first on there is no login.
     :ivar frozen: a gate has stopped the connection: it hears and says nothing.
+    :ivar endpoint: the name of the endpoint by which the client came; empty for the port of all clients.
     :ivar stats: what operators see of this connection.
     :ivar wake: called when output comes to wait although nothing was received, and on closing.
 
@@ -88,9 +89,10 @@ class Connection:
     behind: ClassVar[str] = "it belongs to another server, or to this one before it lost its data"
     """How a client may have seen more than this server has."""
 
-    # Of the class until a client logs in: most never do, and a field costs memory for each
+    # These belong to the class until they are set: most never are, and a field costs memory for each
     login: Login | None = None
     null_tokens = 0
+    endpoint = ""
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ from ..logger import logger
 from . import descriptors
 from .connection import Connection
 from .leaving import Leaving
+from .listening import Listener
 from .service import SLICE, Service
 from .streams import hang_up
 
@@ -105,8 +106,8 @@ class Hub:
         self._now = now
         self._hand_over = hand_over
         self._poller = select.epoll()
-        self._listeners: dict[int, socket.socket] = {}
-        self._paused_listeners: list[socket.socket] = []  # for lack of file descriptors
+        self._listeners: dict[int, Listener] = {}
+        self._paused_listeners: list[Listener] = []  # for lack of file descriptors
         self._links: dict[int, _Link] = {}
         self._answered: list[_Link] = []  # the reply to a single request is to be sent
         self._ready = 0  # connections that the present turn serves
@@ -118,7 +119,7 @@ class Hub:
         self._wakeup_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes run()
         self._poller.register(self._wakeup_fd, _IN)
 
-    def listen(self, sock: socket.socket) -> None:
+    def listen(self, sock: Listener) -> None:
         """Let clients in through a listening, non-blocking socket, which belongs to the hub from now on.
         Their sockets inherit its options."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -126,16 +127,20 @@ class Hub:
         self._listeners[sock.fileno()] = sock
         self._poller.register(sock.fileno(), _IN)
 
-    def stop_listening(self) -> None:
-        """Close the listening sockets; the clients that are there stay."""
+    def stop_listening(self, *, endpoints: bool = False) -> None:
+        """Close the listening sockets; the clients that are there stay.
+
+        :param endpoints: those of endpoints too.
+        """
         for listener in (*self._listeners.values(), *self._paused_listeners):
-            hang_up(listener)
-        self._listeners.clear()
-        self._paused_listeners.clear()
+            if endpoints or not listener.endpoint:
+                self._listeners.pop(listener.fileno(), None)
+                hang_up(listener)
+        self._paused_listeners = [each for each in self._paused_listeners if each.fileno() >= 0]
 
     def close(self) -> None:
         """Close every socket; send nothing."""
-        self.stop_listening()
+        self.stop_listening(endpoints=True)
         for link in self._links.values():
             try:
                 link.connection.receive_eof()
@@ -309,7 +314,7 @@ class Hub:
         elif fd == self._wakeup_fd:
             os.eventfd_read(self._wakeup_fd)
 
-    def _accept(self, listener: socket.socket, now: float) -> None:
+    def _accept(self, listener: Listener, now: float) -> None:
         newcomers = _NEWCOMERS if self._catching_up else 1 + self._ready // _SERVED_PER_NEW
         for _ in range(newcomers):
             try:
@@ -325,18 +330,18 @@ class Hub:
             except Exception:
                 report("new clients must wait")
             else:
-                self._admit(sock, address, now)
+                self._admit(sock, address, now, listener.endpoint)
                 continue
             del self._listeners[listener.fileno()]
             self._poller.unregister(listener.fileno())
             self._paused_listeners.append(listener)
             return
 
-    def _admit(self, sock: socket.socket, address: tuple[str, int], now: float) -> None:
+    def _admit(self, sock: socket.socket, address: tuple[str, int], now: float, endpoint: str) -> None:
         link = _Link(sock)
         try:
             wake = partial(self._dirty.append, link)
-            connection = self._service.accept((address[0], address[1]), now, wake)
+            connection = self._service.accept((address[0], address[1]), now, wake, endpoint=endpoint)
             if connection is None:
                 hang_up(sock)
                 return

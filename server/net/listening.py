@@ -18,7 +18,12 @@ _REST: Final = 1.0
 
 class Listener(socket.socket):
     """A listening socket whose family and type are plain ints. ``accept`` reads both for each client; to make
-    members of an enum of them takes 5 % of a session."""
+    members of an enum of them takes 5 % of a session.
+
+    :ivar endpoint: the endpoint that it is for; empty for the port of all clients.
+    """
+
+    endpoint = ""
 
     family = socket.SocketType.family  # type: ignore[assignment]
     type = socket.SocketType.type  # type: ignore[assignment]

@@ -195,6 +195,27 @@ class Server:
         """Let the hub serve the clients of a listening socket, which is detached."""
         self._hub.listen(Listener(fileno=listener.detach()))
 
+    def open_endpoint(self, name: str) -> tuple[str, int]:
+        """Let plain clients in at one more port of this machine, until the server ends.
+
+        :param name: what their connections have as their ``endpoint``.
+        :returns: host and port, which the kernel has chosen.
+        :raises OSError: if no port can be bound.
+        """
+        assert self._nursery is not None
+        host = self.host if self.host == "::1" or self.host.startswith("127.") else "127.0.0.1"
+        bound = _bind(host, 0, _backlog(self.service.settings))
+        address: tuple[str, int] = bound.getsockname()[:2]
+        if self._hub is not None:
+            listener = Listener(fileno=bound.detach())
+            listener.endpoint = name
+            self._hub.listen(listener)
+        else:
+            self._listeners.append(bound)
+            serve = partial(self._serve_client, endpoint=name)
+            self._nursery.start_soon(self._serve_tasks, bound, serve)
+        return address
+
     def share_the_loop(self, seconds: float) -> None:
         """Let the other servers of this process have their turns after so many seconds."""
         if self._hub is not None:
@@ -341,8 +362,18 @@ class Server:
 
         await serve_clients(listener, handle)
 
-    async def _serve_client(self, stream: trio.SocketStream, peer: tuple[str, int]) -> None:
-        await serve_stream(self.service, stream, peer, self.clock.now, self.flush, self._serve_foreign)
+    async def _serve_client(
+        self, stream: trio.SocketStream, peer: tuple[str, int], endpoint: str = ""
+    ) -> None:
+        await serve_stream(
+            self.service,
+            stream,
+            peer,
+            self.clock.now,
+            self.flush,
+            self._serve_foreign,
+            endpoint=endpoint,
+        )
 
     async def _serve_secure_client(self, stream: trio.SocketStream | Begun, peer: tuple[str, int]) -> None:
         settings = self.service.settings

@@ -146,6 +146,7 @@ class Service:
         identities: Iterable[Id] = (),
         *,
         secure: bool = False,
+        endpoint: str = "",
     ) -> Connection | None:
         """Make a connection for a client that has connected.
 
@@ -154,6 +155,7 @@ class Service:
         :param identities: the identities that the client has proved beside its address, for example by a TLS
             certificate.
         :param secure: whether the client came over TLS.
+        :param endpoint: the name of the endpoint by which it came, if it was one.
         :returns: None if a limit is exceeded: then close the client's socket at once.
         """
         host = java_address(peer[0])
@@ -169,6 +171,8 @@ class Service:
         self._refusals.discard(host)
         connection = self.connection_type(self, (host, peer[1]), now, wake, [Id("ip", host), *identities])
         connection.unwelcome = self.refusing
+        if endpoint:
+            connection.endpoint = endpoint
         self.connections[connection] = None
         if secure:
             self.secure.add(connection)

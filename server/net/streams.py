@@ -51,6 +51,7 @@ async def serve_stream(
     flush: Callable[[], None],
     serve_foreign: Callable[[Any, str, bytes], Awaitable[None]],
     handshake: Handshake | None = None,
+    endpoint: str = "",
 ) -> None:
     """Serve one client until it or the server closes the connection, then close the stream.
 
@@ -58,10 +59,12 @@ async def serve_stream(
     :param serve_foreign: serves a client that does not speak ZooKeeper's protocol: its stream, its address,
         and what it has sent.
     :param handshake: for TLS: tells the identities of the client, once the stream is up.
+    :param endpoint: as for :meth:`.Service.accept`.
     """
     link = _StreamLink(service, stream, now, flush)
     try:
-        connection = service.accept(peer, now(), link.wake, secure=isinstance(stream, trio.SSLStream))
+        secure = isinstance(stream, trio.SSLStream)
+        connection = service.accept(peer, now(), link.wake, secure=secure, endpoint=endpoint)
         if connection is not None:
             await link.run(connection, handshake)
             if connection.is_foreign:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .chaos import Chaos, Injected
     from .clock import ServerClock
     from .controls import Controls
+    from .controls.endpoints import Endpoint
     from .controls.ensemble import EnsembleControls
     from .ensemble import LocalEnsemble
     from .errors import LimitExceeded, NotInTime
@@ -42,6 +43,7 @@ _HOMES = {
     "Controls": ".controls",
     "EmbeddedEnsemble": "..app.embedded_ensemble",
     "EmbeddedServer": "..app.embedded",
+    "Endpoint": ".controls.endpoints",
     "EnsembleControls": ".controls.ensemble",
     "EnsembleError": "..ensemble.errors",
     "Entry": ".history",
@@ -76,6 +78,7 @@ __all__ = [
     "Controls",
     "EmbeddedEnsemble",
     "EmbeddedServer",
+    "Endpoint",
     "EnsembleControls",
     "EnsembleError",
     "Entry",

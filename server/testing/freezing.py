@@ -14,7 +14,8 @@ from ..net.gate import Gate
 from ..net.service import Service
 
 EVERYBODY = 0
-"""Why a connection is frozen if all are paused. If its session is paused, the reason is the session's id."""
+"""Why a connection is frozen if all are paused. If its session is paused, the reason is the session's id; if
+its endpoint is, that one's name."""
 
 
 class FreezingGate(Gate):
@@ -26,6 +27,8 @@ class FreezingGate(Gate):
     :ivar paused: whether all connections are frozen, new ones included.
     :ivar cut_off: the ids of sessions whose connections are frozen, later ones included.
     :ivar ghosts: the ids of sessions that no client gets back, although they are alive.
+    :ivar paused_endpoints: the names of endpoints whose connections are frozen, later ones included.
+    :ivar cut_endpoints: the names of endpoints at which no session is served.
     """
 
     def __init__(
@@ -42,12 +45,15 @@ class FreezingGate(Gate):
         self.paused = False
         self.cut_off: set[int] = set()
         self.ghosts: set[int] = set()
+        self.paused_endpoints: set[str] = set()
+        self.cut_endpoints: set[str] = set()
         self._frozen: dict[Connection, list[object]] = {}  # why
 
     @property
     def needed(self) -> object:
         """True in a boolean context if the gate must stand in the way now."""
-        return self._frozen or self.paused or self.cut_off or self.ghosts
+        endpoints = self.paused_endpoints or self.cut_endpoints
+        return self._frozen or self.paused or self.cut_off or self.ghosts or endpoints
 
     def update(self) -> None:
         """Stand in the way if that is needed now."""
@@ -56,6 +62,10 @@ class FreezingGate(Gate):
     def opened(self, connection: Connection) -> None:
         if self.paused:
             self.freeze(connection, EVERYBODY)
+        if connection.endpoint in self.paused_endpoints:
+            self.freeze(connection, connection.endpoint)
+        if connection.endpoint in self.cut_endpoints:
+            connection.unwelcome = True
 
     def handshake(self, connection: Connection, request: ConnectRequest) -> bool:
         session = request.sessionId
@@ -75,6 +85,8 @@ class FreezingGate(Gate):
         self.paused = False
         self.cut_off.clear()
         self.ghosts.clear()
+        self.paused_endpoints.clear()
+        self.cut_endpoints.clear()
         self.update()
 
     def freeze(self, connection: Connection, why: object) -> None:
@@ -110,7 +122,7 @@ class FreezingGate(Gate):
                     self.freeze(connection, session)
 
     def resume(self, session: int = EVERYBODY) -> None:
-        """End the pause of one session, or every pause."""
+        """End the pause of one session, or every pause but those of endpoints."""
         if session:
             self.cut_off.discard(session)
         else:
@@ -124,8 +136,39 @@ class FreezingGate(Gate):
         self.update()
         self._go_on()
 
+    def pause_endpoint(self, name: str) -> None:
+        """Freeze the connections of an endpoint, and those that come."""
+        self.paused_endpoints.add(name)
+        self.update()
+        for connection in self._at_endpoint(name):
+            if connection not in self._frozen:
+                self.settle(connection)
+            if not connection.close_expected:
+                self.freeze(connection, name)
+
+    def cut_endpoint(self, name: str, reason: str) -> None:
+        """Close the connections of an endpoint, and those that come."""
+        self.cut_endpoints.add(name)
+        self.update()
+        for connection in self._at_endpoint(name):
+            connection.abort(reason)
+
+    def resume_endpoint(self, name: str) -> None:
+        """End :meth:`pause_endpoint` and :meth:`cut_endpoint`."""
+        self.paused_endpoints.discard(name)
+        self.cut_endpoints.discard(name)
+        now = self._now()
+        for connection in self._at_endpoint(name):
+            connection.unwelcome = self._service.refusing
+            self.thaw(connection, name, now)
+        self.update()
+        self._go_on()
+
+    def _at_endpoint(self, name: str) -> list[Connection]:
+        return [each for each in self._service.connections if each.endpoint == name]
+
     def is_paused(self, connection: Connection) -> bool:
-        return any(isinstance(why, int) for why in self._frozen.get(connection, ()))
+        return any(isinstance(why, int | str) for why in self._frozen.get(connection, ()))
 
     def settle(self, connection: Connection) -> None:
         """Send the output of a connection so far, so that the client gets it even if it is aborted."""

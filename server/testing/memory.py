@@ -20,6 +20,7 @@ class MemoryStream(trio.abc.HalfCloseableStream):
     """One client's end.
 
     :param settle_others: sends what waits on other connections.
+    :param endpoint: as for :meth:`.Service.accept`.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class MemoryStream(trio.abc.HalfCloseableStream):
         peer: tuple[str, int],
         now: Callable[[], float],
         settle_others: Callable[[], None],
+        endpoint: str = "",
     ) -> None:
         self._now = now
         self._settle_others = settle_others
@@ -35,7 +37,7 @@ class MemoryStream(trio.abc.HalfCloseableStream):
         self._inbox = bytearray()
         self._outbox = bytearray()  # what the connection does not want to read yet
         self._closed = self._finished = self._receiving = False
-        self.connection: Connection | None = service.accept(peer, now(), self._wake)
+        self.connection: Connection | None = service.accept(peer, now(), self._wake, endpoint=endpoint)
 
     def _wake(self) -> None:
         self._news.set()

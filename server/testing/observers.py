@@ -152,7 +152,7 @@ class SessionNames(Observer):
 
     def give(self, session: int, name: str) -> None:
         """:raises ValueError: if this is no name."""
-        _check(name)
+        check_name(name)
         self._names.pop(session, None)
         self._names[session] = name
         if len(self._names) > _MOST_NAMED:
@@ -164,29 +164,30 @@ class SessionNames(Observer):
         :param address: which the session comes from, with or without a port; None is any.
         :raises ValueError: if this is no name or no address, or too many are expected.
         """
-        _check(name)
+        check_name(name)
         if len(self._expected) >= _MOST_EXPECTED:
             raise ValueError(f"{_MOST_EXPECTED} names wait for their sessions already")
         self._expected.append((name, None if address is None else Address.of(address)))
 
     def attached(self, connection: Connection, resumed: bool) -> None:
-        if resumed:
-            return
-        for expected in self._expected:
-            name, address = expected
-            if address is None or address.matches(connection.peer):
-                self._expected.remove(expected)
-                self.give(connection.session_id, name)
-                return
+        if not resumed:
+            for expected in self._expected:
+                name, address = expected
+                if address is None or address.matches(connection.peer):
+                    self._expected.remove(expected)
+                    self.give(connection.session_id, name)
+                    return
+        if connection.endpoint and connection.session_id not in self._names:
+            self.give(connection.session_id, connection.endpoint)
 
     def clear(self) -> None:
         self._names.clear()
         self._expected.clear()
 
 
-def _check(name: str) -> None:
+def check_name(name: str) -> None:
+    """:raises ValueError: if this is no name of a session or an endpoint."""
     if not _NAME.fullmatch(name):
         raise ValueError(
-            "a session's name is a letter and up to 23 letters, digits, dots, dashes or underscores, "
-            f"not {name!r}"
+            f"a name is a letter and up to 23 letters, digits, dots, dashes or underscores, not {name!r}"
         )

@@ -35,6 +35,7 @@ class Running(Advised):
     :ivar recorder: None if nobody wants to know what happens.
     :ivar streams: the connections without a socket.
     :ivar names: of sessions.
+    :ivar endpoints: host and port of each endpoint, by its name.
     """
 
     is_ensemble: ClassVar[bool] = False
@@ -56,6 +57,7 @@ class Running(Advised):
         self._frozen_at_start = clock.frozen
         self._restarts = self._memory_ports = 0
         self.names = SessionNames()
+        self.endpoints: dict[str, tuple[str, int]] = {}
         self._may_record = record is not False
         self._history_limit = history_limit
         self.records = False
@@ -92,11 +94,14 @@ class Running(Advised):
         """Handle what has arrived at the sockets."""
         self.server.receive()
 
-    def open_stream(self) -> MemoryStream:
-        """Connect without a socket; returns the client's end."""
+    def open_stream(self, endpoint: str = "") -> MemoryStream:
+        """Connect without a socket; returns the client's end.
+
+        :param endpoint: the name of the endpoint by which the client comes.
+        """
         self._memory_ports += 1
         peer = (_MEMORY_HOST, self._memory_ports)
-        stream = MemoryStream(self.service, peer, self.clock.now, self.server.flush)
+        stream = MemoryStream(self.service, peer, self.clock.now, self.server.flush, endpoint)
         self.streams.add(stream)
         return stream
 
@@ -191,7 +196,8 @@ class Running(Advised):
         self.service.refusing = False
         self.gate.reset()
         self.names.clear()
-        self.unobserve(self.names)
+        if not self.endpoints:
+            self.unobserve(self.names)
         self.replace_engine(now)
         self.forget_advice()
         if self.recorder is not None:

@@ -10,6 +10,7 @@ from ...net.clock import Clock
 from ...net.connection import Connection
 from ..origin import mark
 from .base import control
+from .endpoints import EndpointControls
 from .faults import FaultControls
 from .messages import MessageControls
 from .sessions import SessionControls
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .ensemble import EnsembleControls
 
 
-class Controls(SessionControls, FaultControls, MessageControls, TreeControls, WaitControls):
+class Controls(SessionControls, EndpointControls, FaultControls, MessageControls, TreeControls, WaitControls):
     """A running server in a test's hands.
 
     :ivar clock: the server's time.
@@ -131,7 +132,8 @@ class Controls(SessionControls, FaultControls, MessageControls, TreeControls, Wa
     @control
     def reset(self) -> None:
         """Be as a fresh server, at the same port: no znodes, sessions, connections, faults, holds, pauses,
-        names of sessions and history; time counts from 0."""
+        names of sessions and history; time counts from 0. Endpoints stay open, without cut, pause and
+        delay."""
         self._abort_all(f"a control resets the server{mark()}")
         self.running.reset()
         self.running.clock.wake()

@@ -33,6 +33,11 @@ CONTROLS: dict[str, tuple[dict[str, Any], str]] = {
     "POST /sessions/worker/pause": ({}, "pause"),
     "POST /sessions/worker/resume": ({}, "resume"),
     "POST /holds": ({}, "hold "),
+    "POST /endpoints": ({"name": "worker-2"}, "endpoint worker-2 at 127.0.0.1:"),
+    "POST /endpoints/worker-1/cut": ({}, "endpoint worker-1 is cut"),
+    "POST /endpoints/worker-1/pause": ({}, "endpoint worker-1 pauses"),
+    "POST /endpoints/worker-1/delay": ({"seconds": 2}, "endpoint worker-1 is slow by 2 s"),
+    "POST /endpoints/worker-1/resume": ({}, "endpoint worker-1 resumes"),
     "POST /held/release": ({}, "release everything"),
     "POST /chaos": ({"seed": 7, "expire": 0.1}, "chaos 7: expire=0.1"),
     "POST /tree": ({"znodes": {"/a": ""}}, "load [/a]"),
@@ -56,7 +61,12 @@ SILENT = {
 }
 
 
-NAMES = {"worker": "{session}", "snapshots/1": "snapshots/{snapshot}", "/holds/1": "/holds/{hold}"}
+NAMES = {
+    "worker-1": "{endpoint}",
+    "worker": "{session}",
+    "snapshots/1": "snapshots/{snapshot}",
+    "/holds/1": "/holds/{hold}",
+}
 
 
 def asked(route: str) -> str:
@@ -81,6 +91,8 @@ async def test_a_control_says_that_it_came_over_http(api: Api, route: str) -> No
     client = await api.client()
     api.server.load({"/there": b""})
     api.server.name_session("worker", client.session_id)
+    if "/endpoints/" in route:
+        api.server.endpoint("worker-1")
     if "/snapshots/1" in route:
         assert (await api.post("/snapshots"))["snapshot"] == 1
     if route.startswith("DELETE /holds"):

@@ -19,6 +19,7 @@ from benchmarks import wire
 from pyzk.protocol import records as r
 from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
+from pyzk.server.net import listening
 from pyzk.server.net.gate import Gate
 from pyzk.server.net.service import Service
 
@@ -40,7 +41,7 @@ CLOSE = wire.request(OpCode.CLOSE_SESSION, xid=99)
 CREATE_LARGE = wire.request(OpCode.CREATE, r.CreateRequest("/large", b"x" * 500_000, r.OPEN_ACL, 0), 1)
 
 
-class Listener(socket.socket):
+class Listener(listening.Listener):
     """Remembers the server's ends of connections: a test can wait until something has arrived there."""
 
     def __init__(self) -> None:

@@ -1,0 +1,90 @@
+"""Endpoints: further addresses of the server, for single clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ...testing.controls.endpoints import Endpoint, delay_of
+from .. import forms
+from ..routes import ApiError, Ask, Field, Route
+
+if TYPE_CHECKING:
+    from ..control import Control
+
+
+def _form(control: Control, name: str) -> Any:
+    running = control.controls.running
+    delay = delay_of(running, name)
+    return {
+        "endpoint": name,
+        "hosts": forms.address_form(running.endpoints[name]),
+        "cut": name in running.gate.cut_endpoints,
+        "paused": name in running.gate.paused_endpoints,
+        "delay": 0 if delay is None else delay.seconds,
+        "connections": sum(each.endpoint == name for each in running.service.connections),
+    }
+
+
+def _all(control: Control, ask: Ask) -> Any:
+    control.controls.running.receive()
+    return {"endpoints": [_form(control, name) for name in control.controls.running.endpoints]}
+
+
+def _new(control: Control, ask: Ask) -> Any:
+    return _form(control, control.controls.endpoint(ask.values["name"]).name)
+
+
+def _find(control: Control, ask: Ask) -> Endpoint:
+    name = ask.values["endpoint"]
+    known = control.controls.running.endpoints
+    if name not in known:
+        raise ApiError(404, f"there is no endpoint {name}; there are: {', '.join(known) or 'none'}")
+    return control.controls.endpoint(name)
+
+
+def _one(control: Control, ask: Ask) -> Any:
+    return _form(control, _find(control, ask).name)
+
+
+def _cut(control: Control, ask: Ask) -> Any:
+    _find(control, ask).cut()
+    return _one(control, ask)
+
+
+def _pause(control: Control, ask: Ask) -> Any:
+    _find(control, ask).pause()
+    return _one(control, ask)
+
+
+def _delay(control: Control, ask: Ask) -> Any:
+    _find(control, ask).delay(ask.values["seconds"])
+    return _one(control, ask)
+
+
+def _resume(control: Control, ask: Ask) -> Any:
+    _find(control, ask).resume()
+    return _one(control, ask)
+
+
+ROUTES: Final = (
+    Route("GET", "/endpoints", _all, "Every endpoint."),
+    Route(
+        "POST",
+        "/endpoints",
+        _new,
+        "The endpoint of this name: an address with a cut, a pause and a delay of its own. Made if need be.",
+        {"name": Field("string", "letters, digits, dots, dashes and underscores", required=True)},
+        serves=("endpoint",),
+    ),
+    Route("GET", "/endpoints/{endpoint}", _one, "One endpoint."),
+    Route("POST", "/endpoints/{endpoint}/cut", _cut, "Close its connections, and each new one."),
+    Route("POST", "/endpoints/{endpoint}/pause", _pause, "Let its connections hear and say nothing."),
+    Route(
+        "POST",
+        "/endpoints/{endpoint}/delay",
+        _delay,
+        "Let each request and each event take longer.",
+        {"seconds": Field("number", "so much longer, on the server's clock", required=True)},
+    ),
+    Route("POST", "/endpoints/{endpoint}/resume", _resume, "End its cut, pause and delay."),
+)
