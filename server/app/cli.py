@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..ensemble.host import EnsembleHost
     from ..monitoring.server import MonitoredServer
     from ..storage.storage import Storage
+    from ..testing.spans import Exporter
     from ..testing.trace import Trace
 
 
@@ -103,6 +104,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from . import serve
 
     trace = flags.trace(arguments)
+    exporter = flags.exporter(arguments)
     trees: list[Callable[[], DataTree]] = []  # what is saved at the end
     load = flags.loading(arguments)
 
@@ -113,15 +115,19 @@ def _run(arguments: argparse.Namespace) -> None:
             _make_hostile(server, arguments.hostile)
         if trace is not None:
             trace.attach(server)
+        if exporter is not None:
+            _make_spans(server, exporter)
 
     def prepare_all(host: EnsembleHost) -> None:
         trees.append(host.ensemble.newest_tree)
         load(host.ensemble.leader())
         if trace is not None:
             trace.attach(host)
+        if exporter is not None:
+            _make_spans(host, exporter)
 
     flags.check_place(arguments.save)
-    plain = trace is arguments.load is arguments.save is arguments.hostile is None
+    plain = exporter is None and trace is arguments.load is arguments.save is arguments.hostile is None
     storage = None
     if members:
         if arguments.data is not None:
@@ -148,12 +154,21 @@ def _run(arguments: argparse.Namespace) -> None:
     logs.flush(at_end=True)
     if trace is not None:
         trace.close()
+    if exporter is not None:
+        exporter.close()
     if arguments.save is not None and refused is None:
         _save(trees[0](), arguments.save)
     if isinstance(refused, Refusal):
         raise refused
     if refused is not None:
         raise Refusal(_explain(refused, settings, given))
+
+
+def _make_spans(server: MonitoredServer | EnsembleHost, exporter: Exporter) -> None:
+    from ..testing.spans import Spans
+    from ..testing.takeover import running_of
+
+    Spans(running_of(server), exporter)
 
 
 def _make_hostile(server: MonitoredServer, seed: int) -> None:

@@ -69,6 +69,8 @@ class EmbeddedServer(InThread[LocalServer], Controls):
         them.
     :param hostile: a seed: the server shows behaviour that is legal but rare, all the time
         (:mod:`pyzk.server.testing.hostile`).
+    :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
+        (``docs/operations.md``).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
@@ -83,10 +85,12 @@ class EmbeddedServer(InThread[LocalServer], Controls):
         history_limit: int = HISTORY_LIMIT,
         data: str | os.PathLike[str] | None = None,
         hostile: int | None = None,
+        otlp: str | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
-        self._launch = Launch(clock, record, history_limit, settings_of(settings), hostile, data, serve_http)
+        checked = settings_of(settings)
+        self._launch = Launch(clock, record, history_limit, checked, hostile, data, serve_http, otlp=otlp)
 
     def __repr__(self) -> str:
         where = self.hosts if self._inside is not None else "not running"

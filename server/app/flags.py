@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..config.settings import Settings
     from ..core.engine import Engine
     from ..storage.storage import Storage
+    from ..testing.spans import Exporter
     from ..testing.trace import Trace
 
 PROG: Final = "pyzk-server"
@@ -135,6 +136,7 @@ def parser() -> argparse.ArgumentParser:
     add("--trace-format", choices=_TRACE_FORMATS, help="(default: text)")
     add("--trace-file", metavar="FILE", help="append to this file instead")
     add = parser.add_argument
+    add("--otlp", metavar="URL", help="send a span for each request to this collector: OTLP, HTTP with JSON")
     add("--version", action="version", version=f"{PROG} {__version__}")
     return parser
 
@@ -267,6 +269,21 @@ def trace(arguments: argparse.Namespace) -> Trace | None:
     except OSError as error:
         where = arguments.trace_file or "standard output"
         raise Refusal(f"--trace: cannot write to {where}: {error.strerror}; send it elsewhere") from None
+
+
+def exporter(arguments: argparse.Namespace) -> Exporter | None:
+    """What sends spans, if they are asked for.
+
+    :raises Refusal: if that is not possible.
+    """
+    if arguments.otlp is None:
+        return None
+    from ..testing.spans import Exporter
+
+    try:
+        return Exporter(arguments.otlp)
+    except ValueError as error:
+        raise Refusal(f"--otlp: {error}") from None
 
 
 def _asks_for_trace(arguments: argparse.Namespace) -> bool:

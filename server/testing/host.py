@@ -86,6 +86,7 @@ class Launch:
     """The arguments with which a server is started.
 
     :ivar http: makes what answers HTTP on the port of clients.
+    :ivar otlp: where spans are sent (:mod:`.spans`).
     :ivar patience: seconds of virtual time in which clients may do nothing but ping (:mod:`.virtual`).
     """
 
@@ -97,6 +98,7 @@ class Launch:
     data: str | os.PathLike[str] | None = attrs.field(default=None, validator=check_type)
     http: HttpFactory | None = None
     patience: float = virtual.PATIENCE
+    otlp: str | None = attrs.field(default=None, validator=check_type)
 
     def _storage(self, stack: ExitStack) -> Storage | None:
         """Read the data that the server starts with.
@@ -112,6 +114,18 @@ class Launch:
         storage.load()
         stack.callback(storage.close)
         return storage
+
+    @staticmethod
+    def _send_spans(running: Running, url: str, stack: ExitStack) -> None:
+        """
+        :param stack: sends the last ones at its end.
+        :raises ValueError: if this is no URL of a collector.
+        """
+        from .spans import Exporter, Spans
+
+        exporter = Exporter(url)
+        stack.callback(exporter.close)
+        Spans(running, exporter)
 
     @asynccontextmanager
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalServer]:
@@ -132,6 +146,8 @@ class Launch:
                     hostile=self.hostile,
                 )
                 server.controls = LocalServer(running)
+                if self.otlp is not None:
+                    self._send_spans(running, self.otlp, stack)
                 shown.note(server.controls)
                 try:
                     with shown.interruptible(), virtual.ended(server.controls, self.patience):

@@ -88,6 +88,7 @@ def test_the_trace_goes_to_a_file_for_its_owner(tmp_path: Path) -> None:
     [
         (["--trace-op", "destroy"], "--trace-op: unknown op 'destroy'; there are: add_watch"),
         (["--trace-session", "me"], "--trace-session"),
+        (["--otlp", "there"], "--otlp: a collector is such as http://127.0.0.1:4318, not 'there'"),
         (["--trace-format", "xml"], "--trace-format"),
         (["--trace-file", "/nowhere/trace"], "cannot write to /nowhere/trace: No such file or directory"),
     ],

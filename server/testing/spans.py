@@ -1,0 +1,300 @@
+"""Spans: what unmodified clients ask, sent as OTLP over HTTP with JSON.
+
+* Each request is a span of its own trace, from its arrival to its reply. If its connection ends before that,
+  the span says so. Pings make no spans.
+* A session is a resource. Its beginning and its end are spans without a length, and so is each watch event. A
+  watch event links to the span of the write, or of the end of the session, that has caused it.
+* The server puts spans into a queue of at most :data:`MOST` and never waits. A thread sends them. A span that
+  finds the queue full, or that the collector does not take, is lost and counted.
+* Secrets are not sent: auth packets do not pass the recorder. Data of znodes are not sent either.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import queue
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from ...protocol.operations import WRITES
+from ...protocol.text import session_text
+from ..logger import logger
+from .describe import error_name
+from .history import Entry
+from .operations import name_of
+from .running import Running
+
+if TYPE_CHECKING:
+    from .running_ensemble import RunningEnsemble
+
+MOST: Final = 10_000
+"""Spans that wait to be sent."""
+_BATCH: Final = 500
+_REST: Final = 0.2
+"""Seconds for which a batch may grow."""
+_PATIENCE: Final = 5.0
+"""Seconds that the collector has for an answer, and for what is left at the end."""
+_MOST_OPEN: Final = 10_000
+"""Requests without a reply, and causes of events, that are remembered."""
+_SERVER, _PRODUCER = 2, 4
+_ERROR: Final = 2
+_PATH: Final = "/v1/traces"
+_WRITES: Final = frozenset(map(name_of, WRITES))
+_SERVICE: Final = "zookeeper-client"
+_Ids = tuple[str, str]
+
+
+@attrs.frozen
+class Span:
+    """One span.
+
+    :ivar resource: the id of its session, and its name.
+    :ivar ids: of its trace and of itself.
+    :ivar start: ns since the epoch; so is ``end``.
+    :ivar error: what went wrong; empty if nothing did.
+    :ivar link: the ids of its cause.
+    """
+
+    resource: tuple[int, str]
+    ids: _Ids
+    name: str
+    kind: int
+    start: int
+    end: int
+    attributes: Mapping[str, str | int]
+    error: str = ""
+    link: _Ids | None = None
+
+    def form(self) -> dict[str, Any]:
+        """Return its form in JSON."""
+        form = {
+            "traceId": self.ids[0],
+            "spanId": self.ids[1],
+            "name": self.name,
+            "kind": self.kind,
+            "startTimeUnixNano": str(self.start),
+            "endTimeUnixNano": str(self.end),
+            "attributes": _attributes(self.attributes),
+            "status": {"code": _ERROR, "message": self.error} if self.error else {},
+        }
+        if self.link is not None:
+            form["links"] = [{"traceId": self.link[0], "spanId": self.link[1]}]
+        return form
+
+
+def document(spans: Iterable[Span]) -> dict[str, Any]:
+    """Return an ``ExportTraceServiceRequest`` in the JSON of OTLP."""
+    by_resource: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for span in spans:
+        by_resource.setdefault(span.resource, []).append(span.form())
+    return {
+        "resourceSpans": [
+            {
+                "resource": {"attributes": _attributes(_resource(*resource))},
+                "scopeSpans": [{"scope": {"name": "pyzk-server"}, "spans": forms}],
+            }
+            for resource, forms in by_resource.items()
+        ]
+    }
+
+
+def _resource(session: int, name: str) -> dict[str, str | int]:
+    found: dict[str, str | int] = {"service.name": name or _SERVICE}
+    if session:
+        found["zookeeper.session"] = session_text(session)
+    return found
+
+
+def _attributes(values: Mapping[str, str | int]) -> Sequence[dict[str, Any]]:
+    """Return attributes in the JSON of OTLP, where numbers of 64 bits are texts."""
+    return [
+        {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
+        for key, value in values.items()
+    ]
+
+
+def _new_ids() -> _Ids:
+    return os.urandom(16).hex(), os.urandom(8).hex()
+
+
+class Exporter:
+    """Sends spans to a collector, in a thread of its own.
+
+    :param url: of the collector, such as ``http://127.0.0.1:4318``; without a path it gets ``/v1/traces``.
+    :param most: spans that wait to be sent.
+    :raises ValueError: if this is no such URL.
+    :ivar sent: how many spans the collector has taken.
+    :ivar dropped: how many are lost.
+    """
+
+    def __init__(self, url: str, most: int = MOST) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"a collector is such as http://127.0.0.1:4318, not {url!r}")
+        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
+        self._path = parts.path if parts.path.strip("/") else _PATH
+        self._url = url
+        self._queue: queue.Queue[Span | None] = queue.Queue(most)
+        self._queued = self._refused = 0  # counted in the server's thread
+        self._lost = 0  # by the collector; counted in the thread that sends
+        self.sent = 0
+        self._failing = False
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._send, name="pyzk-otlp", daemon=True)
+        self._thread.start()
+
+    @property
+    def dropped(self) -> int:
+        return self._refused + self._lost
+
+    def put(self, span: Span) -> None:
+        """Send a span soon. Never waits."""
+        try:
+            self._queue.put_nowait(span)
+            self._queued += 1
+        except queue.Full:
+            self._refused += 1
+
+    def close(self) -> None:
+        """Send what is left, for at most 5 s."""
+        until = time.monotonic() + _PATIENCE
+        self._ending.set()
+        try:
+            self._queue.put(None, timeout=_PATIENCE)
+        except queue.Full:
+            logger.debug("the collector of spans takes nothing")
+        self._thread.join(max(0.0, until - time.monotonic()))
+        if self._thread.is_alive():
+            self._refused += self._queued - self.sent - self._lost
+        if self.dropped:
+            logger.warning("%d spans are lost: %s did not take them in time", self.dropped, self._url)
+
+    def _send(self) -> None:
+        ended = False
+        while not ended:
+            batch = [self._queue.get()]
+            self._ending.wait(_REST)
+            while len(batch) < _BATCH and not self._queue.empty():
+                batch.append(self._queue.get())
+            ended = None in batch
+            spans = [span for span in batch if span is not None]
+            if spans:
+                self._post(spans)
+
+    def _post(self, spans: Sequence[Span]) -> None:
+        make = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        try:
+            connection = make(self._host, self._port, timeout=_PATIENCE)
+            try:
+                body = json.dumps(document(spans)).encode("utf-8", "replace")
+                connection.request("POST", self._path, body, {"content-type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+            finally:
+                connection.close()
+            if answer.status >= 300:
+                raise OSError(f"it answers {answer.status}")
+        except Exception as error:  # whatever it is, the next batch is tried
+            self._lost += len(spans)
+            if not self._failing:
+                logger.warning("spans are lost: %s: %s; the next ones are tried", self._url, error)
+            self._failing = True
+        else:
+            self.sent += len(spans)
+            self._failing = False
+
+
+class Spans:
+    """Makes spans of what a server, or an ensemble, does from now on.
+
+    :param exporter: gets them.
+    """
+
+    def __init__(self, running: Running | RunningEnsemble, exporter: Exporter) -> None:
+        self._running, self._exporter = running, exporter
+        # When a request came, by server, connection and xid
+        self._open: OrderedDict[tuple[int, int, int], tuple[int, Entry]] = OrderedDict()
+        self._causes: OrderedDict[int, _Ids] = OrderedDict()  # by zxid
+        running.listen(self._listen)
+
+    def stop(self) -> None:
+        """Make no more spans. Does nothing the second time."""
+        self._running.stop_listening(self._listen)
+
+    def _listen(self, entry: Entry) -> None:
+        now = time.time_ns()
+        key = (entry.server, entry.connection, entry.xid)
+        if entry.op == "ping":
+            return
+        if entry.kind == "request":
+            self._open[key] = now, entry
+            if len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)
+        elif entry.kind == "reply":
+            start, _ = self._open.pop(key, (now, entry))
+            self._reply(entry, start, now)
+        elif entry.kind == "event":
+            link = self._cause(entry.zxid) if entry.zxid else None
+            self._put(entry, f"watch event: {entry.facts.step}", _PRODUCER, now, now, link=link)
+        elif entry.kind in ("session", "reaper"):
+            name = "reaped" if entry.kind == "reaper" else f"session {entry.facts.step}"
+            self._put(entry, name, _SERVER, now, now, ids=self._cause(entry.zxid))
+        elif entry.kind == "connection" and entry.facts.step == "over":
+            self._end_all(entry, now)
+
+    def _reply(self, entry: Entry, start: int, now: int) -> None:
+        wrote = not entry.err and entry.zxid and entry.op in _WRITES
+        ids = self._cause(entry.zxid) if wrote else None
+        error = error_name(entry.err) if entry.err else ""
+        self._put(entry, entry.op or "request", _SERVER, start, now, error=error, ids=ids)
+
+    def _end_all(self, over: Entry, now: int) -> None:
+        """End the spans of the requests that a connection leaves without a reply."""
+        for key in [key for key in self._open if key[:2] == (over.server, over.connection)]:
+            start, entry = self._open.pop(key)
+            self._put(entry, entry.op or "request", _SERVER, start, now, error=f"no reply: {over.text}")
+
+    def _cause(self, zxid: int) -> _Ids:
+        """Return the ids of the span of what took this zxid: an event may come before that span ends."""
+        if zxid not in self._causes:
+            self._causes[zxid] = _new_ids()
+            if len(self._causes) > _MOST_OPEN:
+                self._causes.popitem(last=False)
+        return self._causes[zxid]
+
+    def _put(
+        self,
+        entry: Entry,
+        name: str,
+        kind: int,
+        start: int,
+        end: int,
+        *,
+        error: str = "",
+        ids: _Ids | None = None,
+        link: _Ids | None = None,
+    ) -> None:
+        attributes: dict[str, str | int] = {"db.system.name": "zookeeper"}
+        if entry.op:
+            attributes |= {"db.operation.name": entry.op, "zookeeper.xid": entry.xid}
+        if entry.path:
+            attributes["zookeeper.path"] = entry.path
+        if entry.zxid:
+            attributes["zookeeper.zxid"] = f"0x{entry.zxid:x}"
+        if entry.client:
+            attributes["client.address"] = entry.client
+        if error:
+            attributes["error.type"] = error if entry.err else "no reply"
+        if entry.server:
+            attributes["zookeeper.server"] = entry.server
+        resource = entry.session, self._running.names[entry.session] or ""
+        span = Span(resource, ids or _new_ids(), name, kind, start, end, attributes, error, link)
+        self._exporter.put(span)
