@@ -137,11 +137,15 @@ class Exporter:
 
     def __init__(self, url: str, most: int = MOST) -> None:
         parts = urlsplit(url)
+        if "@" in parts.netloc:  # not shown: it may hold a password
+            raise ValueError("the URL of a collector has no user and no password: they would not be sent")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"a collector is such as http://127.0.0.1:4318, not {url!r}")
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
         self._path = parts.path if parts.path.strip("/") else _PATH
-        self._url = url
+        if parts.query:
+            self._path += f"?{parts.query}"
+        self._collector = f"{parts.scheme}://{parts.netloc}"  # for the log: a query may be a secret
         self._queue: queue.Queue[Span | None] = queue.Queue(most)
         self._queued = self._refused = 0  # counted in the server's thread
         self._lost = 0  # by the collector; counted in the thread that sends
@@ -175,7 +179,7 @@ class Exporter:
         if self._thread.is_alive():
             self._refused += self._queued - self.sent - self._lost
         if self.dropped:
-            logger.warning("%d spans are lost: %s did not take them in time", self.dropped, self._url)
+            logger.warning("%d spans are lost: %s did not take them in time", self.dropped, self._collector)
 
     def _send(self) -> None:
         ended = False
@@ -205,7 +209,7 @@ class Exporter:
         except Exception as error:  # whatever it is, the next batch is tried
             self._lost += len(spans)
             if not self._failing:
-                logger.warning("spans are lost: %s: %s; the next ones are tried", self._url, error)
+                logger.warning("spans are lost: %s: %s; the next ones are tried", self._collector, error)
             self._failing = True
         else:
             self.sent += len(spans)
@@ -220,8 +224,9 @@ class Spans:
 
     def __init__(self, running: Running | RunningEnsemble, exporter: Exporter) -> None:
         self._running, self._exporter = running, exporter
-        # When a request came, by server, connection and xid
-        self._open: OrderedDict[tuple[int, int, int], tuple[int, Entry]] = OrderedDict()
+        # When a request came, by server and connection, then by xid
+        self._open: dict[tuple[int, int], dict[int, tuple[int, Entry]]] = {}
+        self._count = 0
         self._causes: OrderedDict[int, _Ids] = OrderedDict()  # by zxid
         running.listen(self._listen)
 
@@ -231,15 +236,12 @@ class Spans:
 
     def _listen(self, entry: Entry) -> None:
         now = time.time_ns()
-        key = (entry.server, entry.connection, entry.xid)
         if entry.op == "ping":
             return
         if entry.kind == "request":
-            self._open[key] = now, entry
-            if len(self._open) > _MOST_OPEN:
-                self._open.popitem(last=False)
+            self._begin(entry, now)
         elif entry.kind == "reply":
-            start, _ = self._open.pop(key, (now, entry))
+            start, _ = self._take((entry.server, entry.connection), entry.xid) or (now, entry)
             self._reply(entry, start, now)
         elif entry.kind == "event":
             link = self._cause(entry.zxid) if entry.zxid else None
@@ -250,6 +252,23 @@ class Spans:
         elif entry.kind == "connection" and entry.facts.step == "over":
             self._end_all(entry, now)
 
+    def _begin(self, entry: Entry, now: int) -> None:
+        asked = self._open.setdefault((entry.server, entry.connection), {})
+        self._count += entry.xid not in asked
+        asked[entry.xid] = now, entry
+        if self._count > _MOST_OPEN:
+            oldest = next(iter(self._open))
+            self._take(oldest, next(iter(self._open[oldest])))
+
+    def _take(self, connection: tuple[int, int], xid: int) -> tuple[int, Entry] | None:
+        """Return when a request came, and forget it."""
+        asked = self._open.get(connection, {})
+        found = asked.pop(xid, None)
+        self._count -= found is not None
+        if not asked:
+            self._open.pop(connection, None)
+        return found
+
     def _reply(self, entry: Entry, start: int, now: int) -> None:
         wrote = not entry.err and entry.zxid and entry.op in _WRITES
         ids = self._cause(entry.zxid) if wrote else None
@@ -258,8 +277,9 @@ class Spans:
 
     def _end_all(self, over: Entry, now: int) -> None:
         """End the spans of the requests that a connection leaves without a reply."""
-        for key in [key for key in self._open if key[:2] == (over.server, over.connection)]:
-            start, entry = self._open.pop(key)
+        asked = self._open.pop((over.server, over.connection), {})
+        self._count -= len(asked)
+        for start, entry in asked.values():
             self._put(entry, entry.op or "request", _SERVER, start, now, error=f"no reply: {over.text}")
 
     def _cause(self, zxid: int) -> _Ids:

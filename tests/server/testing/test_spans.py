@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ExistsRequest
 from pyzk.server import open_server
-from pyzk.server.testing import EmbeddedServer
+from pyzk.server.testing import EmbeddedServer, spans
 from pyzk.server.testing.spans import Exporter, Spans
 from tests.support.wire import ClosedError, StreamClient, WireClient
 
@@ -157,6 +157,43 @@ async def test_a_collector_that_refuses(collector: Collector, caplog: pytest.Log
 def test_what_is_no_collector(url: str) -> None:
     with pytest.raises(ValueError, match="a collector is such as"):
         Exporter(url)
+
+
+def test_no_password_is_shown() -> None:
+    with pytest.raises(ValueError, match="no user and no password") as refused:
+        Exporter("http://me:hidden@127.0.0.1:4318")
+    assert "hidden" not in str(refused.value)
+
+
+async def test_a_query_is_sent_and_not_logged(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+    collector.status = 503
+    exporter = Exporter(f"{collector.url}/v1/traces?key=hidden")
+    async with open_server(clock="frozen") as server:
+        Spans(server.running, exporter)
+        await StreamClient(server.open_stream()).connect()
+    exporter.close()
+    assert collector.paths == ["/v1/traces?key=hidden"]
+    assert "spans are lost" in caplog.text
+    assert "hidden" not in caplog.text
+
+
+async def test_the_oldest_requests_without_a_reply_are_forgotten(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spans, "_MOST_OPEN", 2)
+    exporter = Exporter(collector.url)
+    async with open_server(clock="frozen") as server:
+        Spans(server.running, exporter)
+        server.hold("reply")
+        first, second = [await StreamClient(server.open_stream()).connect() for _ in range(2)]
+        for client in (first, second, second):
+            await client.send(OpCode.EXISTS, ExistsRequest("/here", False))
+        server.disconnect(first.session_id)
+        server.disconnect(second.session_id)
+    exporter.close()
+    left = [span for span in collector.spans if span["name"] == "exists"]
+    assert {span["resource"]["zookeeper.session"] for span in left} == {f"0x{second.session_id:x}"}
+    assert ["no reply" in span["status"]["message"] for span in left] == [True, True]
 
 
 @pytest.mark.parametrize("flags", [[], ["--ensemble", "3"]])
