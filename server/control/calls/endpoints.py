@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...testing.controls.endpoints import Endpoint, delay_of
@@ -46,23 +47,16 @@ def _one(control: Control, ask: Ask) -> Any:
     return _form(control, _find(control, ask).name)
 
 
-def _cut(control: Control, ask: Ask) -> Any:
-    _find(control, ask).cut()
-    return _one(control, ask)
+def _doing(act: Callable[[Endpoint], None]) -> Any:
+    def handle(control: Control, ask: Ask) -> Any:
+        act(_find(control, ask))
+        return _one(control, ask)
 
-
-def _pause(control: Control, ask: Ask) -> Any:
-    _find(control, ask).pause()
-    return _one(control, ask)
+    return handle
 
 
 def _delay(control: Control, ask: Ask) -> Any:
     _find(control, ask).delay(ask.values["seconds"])
-    return _one(control, ask)
-
-
-def _resume(control: Control, ask: Ask) -> Any:
-    _find(control, ask).resume()
     return _one(control, ask)
 
 
@@ -77,8 +71,15 @@ ROUTES: Final = (
         serves=("endpoint",),
     ),
     Route("GET", "/endpoints/{endpoint}", _one, "One endpoint."),
-    Route("POST", "/endpoints/{endpoint}/cut", _cut, "Close its connections, and each new one."),
-    Route("POST", "/endpoints/{endpoint}/pause", _pause, "Let its connections hear and say nothing."),
+    Route(
+        "POST", "/endpoints/{endpoint}/cut", _doing(Endpoint.cut), "Close its connections, and each new one."
+    ),
+    Route(
+        "POST",
+        "/endpoints/{endpoint}/pause",
+        _doing(Endpoint.pause),
+        "Let its connections hear and say nothing.",
+    ),
     Route(
         "POST",
         "/endpoints/{endpoint}/delay",
@@ -86,5 +87,5 @@ ROUTES: Final = (
         "Let each request and each event take longer.",
         {"seconds": Field("number", "so much longer, on the server's clock", required=True)},
     ),
-    Route("POST", "/endpoints/{endpoint}/resume", _resume, "End its cut, pause and delay."),
+    Route("POST", "/endpoints/{endpoint}/resume", _doing(Endpoint.resume), "End its cut, pause and delay."),
 )

@@ -1,8 +1,8 @@
 """Sleeps and timed waits of the clients' threads, in virtual time. Whoever waits for a time waits until
 nobody else can act, and then no longer.
 
-While :meth:`VirtualTime.applied` runs, ``time.sleep``, ``time.monotonic`` and ``Condition.wait`` (on which
-events and queues stand) are others for threads that begin meanwhile; chance decides the same in each run.
+While :meth:`VirtualTime.applied` runs, ``time.sleep``, ``time.monotonic`` and ``Condition.wait`` (which
+events and queues use) are replaced for threads that begin meanwhile. Chance decides the same in each run.
 """
 
 from __future__ import annotations
