@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from pyzk.server.control.views import turns
+
 from ..support.world import Peer, World
 
 
@@ -71,3 +73,9 @@ def client(world: World) -> Peer:
 def other(world: World) -> Peer:
     """A client at another address."""
     return world.connect("10.0.0.2")
+
+
+@pytest.fixture
+def one_step_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pause of a long answer ends a turn."""
+    monkeypatch.setattr(turns, "SLICE", 0.0)

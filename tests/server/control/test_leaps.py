@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
 import trio
 
 from pyzk.server import open_server
-from pyzk.server.control.views import turns
 from pyzk.server.testing import open_ensemble
 from pyzk.server.testing.host import LocalServer
 from pyzk.server.testing.tree_io import Node
 from tests.server.control.client import Api
+from tests.support.rounds import rounds_while
 from tests.support.wire import StreamClient
 
 MINUTE = 60
 """Seconds between two looks at the containers."""
-
-
-@pytest.fixture
-def one_step_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "SLICE", 0.0)  # each pause ends a turn
-
-
-async def rounds_during(api: Api, path: str, **fields: Any) -> int:
-    """How often others run while a request is answered."""
-    rounds = 0
-
-    async def others() -> None:
-        nonlocal rounds
-        while True:
-            await trio.lowlevel.checkpoint()
-            rounds += 1
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(others)
-        await api.post(path, **fields)
-        nursery.cancel_scope.cancel()
-    return rounds
 
 
 @pytest.mark.usefixtures("one_step_a_turn")
@@ -47,7 +24,7 @@ async def test_others_run_between_two_things_that_fall_due() -> None:
     async with open_server(clock="frozen") as server:
         server.load({"/c": Node(kind="container")})
         api = Api(server)
-        assert await rounds_during(api, "/clock/advance", seconds=100 * MINUTE) > 90
+        assert await rounds_while(lambda: api.post("/clock/advance", seconds=100 * MINUTE)) > 90
         assert server.clock.now() == 100 * MINUTE
 
 
@@ -57,7 +34,7 @@ async def test_others_run_between_two_things_that_fall_due_in_an_ensemble(path: 
     async with open_ensemble(3, clock="frozen") as ensemble:
         ensemble.load({"/c": Node(kind="container")})
         api = Api(ensemble[1])  # type: ignore[arg-type]
-        assert await rounds_during(api, path, seconds=100 * MINUTE) > 90
+        assert await rounds_while(lambda: api.post(path, seconds=100 * MINUTE)) > 90
         assert ensemble.clock.now() == 100 * MINUTE
 
 

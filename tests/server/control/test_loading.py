@@ -10,35 +10,17 @@ import trio
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import AddWatchRequest, DeleteRequest
 from pyzk.server.control.calls import tree
-from pyzk.server.control.views import turns
 from pyzk.server.core.txn import Multi
 from pyzk.server.testing import open_ensemble, tree_io
 from tests.server.control.client import Api
+from tests.support.rounds import rounds_while
 
 pytestmark = pytest.mark.usefixtures("one_step_a_turn")
 
 
-@pytest.fixture
-def one_step_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "SLICE", 0.0)  # each pause ends a turn
+@pytest.fixture(autouse=True)
+def one_znode_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_io, "_STEP", 1)
-
-
-async def rounds_while(work: Any) -> int:
-    """How often others run meanwhile."""
-    rounds = 0
-
-    async def others() -> None:
-        nonlocal rounds
-        while True:
-            await trio.lowlevel.checkpoint()
-            rounds += 1
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(others)
-        await work()
-        nursery.cancel_scope.cancel()
-    return rounds
 
 
 async def test_others_run_while_a_tree_is_prepared_and_it_is_written_at_once(api: Api) -> None:

@@ -329,11 +329,6 @@ async def test_of_very_many_events_at_once_the_first_are_recorded() -> None:
         assert "and 4,968 more events" in [entry.text for entry in server.history(kind="connection")]
 
 
-@pytest.fixture
-def one_step_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "SLICE", 0.0)  # each pause ends a turn
-
-
 async def working(server: Any, clients: int = 3) -> list[Callable[[int], Any]]:
     """Clients that write and read as fast as they can."""
     made = [await StreamClient(server.open_stream()).connect() for _ in range(clients)]
