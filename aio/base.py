@@ -26,6 +26,10 @@ class Running(TaskFace, of=TrioRunning):
     _trio: TrioRunning
 
     async def __aenter__(self) -> Self:
+        """Begin the block.
+
+        :raises RuntimeError: another block of this object has not ended.
+        """
         return await self._enter()
 
     async def __aexit__(

@@ -125,8 +125,8 @@ class Grant(TaskFace, of=TrioGrant):
         return self._wrap(self._trio.zk)
 
     def deadline(self) -> float:
-        """Return the time, by ``loop.time()``, until which the lock is held for certain: see
-        :meth:`.Hold.deadline`."""
+        """Return the time, in seconds by ``loop.time()``, until which the lock is certainly
+        held."""
         return self._trio.deadline()
 
     def fence(self) -> Check:

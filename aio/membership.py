@@ -246,7 +246,8 @@ class Partitioner(Running, of=TrioPartitioner):
     :param id: the id of this member; no other member may have the same one. A process that starts again while
         the session of its predecessor lives must wait for the end of that session.
     :param settle: seconds for which the members must have stayed the same before the items are divided.
-    :param parents, suspended, margin, acl: see :class:`.HoldingOptions`.
+    :param margin: seconds by which the lease of an item's lock is taken to be shorter.
+    :param parents, suspended, acl: see :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
     :raises ValueError: an option has a value that is not one of its values, or a name holds a slash.
     """

@@ -243,7 +243,7 @@ class PriorityQueue(ItemQueue, of=TrioPriorityQueue):
 
 
 class DelayQueue(ItemQueue, of=TrioDelayQueue):
-    """A queue whose items are due at a time, and cannot be taken before; the first one due comes first.
+    """A queue whose items cannot be taken before they are due. The item that is due first comes first.
 
     Names are like ``queue-|0199E0C5A400|<number>`` with the time in ms since the epoch, and data is in
     frames, as with Curator's DistributedDelayQueue.
@@ -279,7 +279,10 @@ class DelayQueue(ItemQueue, of=TrioDelayQueue):
         return await self._call(self._trio.put, data, delay, wait=wait)
 
     async def put_all(self, data: Sequence[bytes], delay: float, *, wait: bool = True) -> None:
-        """Put several items that are due at the same time: all or none. See :meth:`put`."""
+        """Put several items that are due at the same time: all or none. See :meth:`put`.
+
+        :param delay: seconds from now until the items are due.
+        """
         return await self._call(self._trio.put_all, data, delay, wait=wait)
 
 

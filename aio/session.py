@@ -56,11 +56,12 @@ class Session(TaskFace, of=TrioSession):
         return self._look_if_open(lambda: self._trio.last_zxid)
 
     def lease_deadline(self) -> float:
-        """Return the time before which the session cannot have ended; minus infinity without a session.
+        """Return the time, in seconds by ``loop.time()``, before which the session cannot have ended.
+        Without a session it is minus infinity.
 
-        The answers that move it on are those of the leader of an ensemble: to handshakes, to writes and to
-        ``sync``, not to pings and reads. With :meth:`.ZooKeeper.keep_lease` the client sends what it takes.
-        Leave a margin for clocks that differ: 10 % of the session timeout (docs/lease.md).
+        Only answers of the leader of an ensemble extend it: answers to handshakes, to writes and to ``sync``,
+        but not to pings and reads. With :meth:`.ZooKeeper.keep_lease` the client sends the requests that this
+        needs. Leave a margin for clocks that differ: 10 % of the session timeout (docs/lease.md).
         """
         return self._look_if_open(self._trio.lease_deadline)
 

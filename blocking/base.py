@@ -27,6 +27,10 @@ class Running(ThreadFace, of=TrioRunning):
     _trio: TrioRunning
 
     def __enter__(self) -> Self:
+        """Begin the block.
+
+        :raises RuntimeError: another block of this object has not ended.
+        """
         return self._enter()
 
     @leaves

@@ -127,8 +127,8 @@ class Grant(ThreadFace, of=TrioGrant):
         return self._wrap(self._trio.zk)
 
     def deadline(self) -> float:
-        """Return the time, by ``time.monotonic()``, until which the lock is held for certain: see
-        :meth:`.Hold.deadline`."""
+        """Return the time, in seconds by ``time.monotonic()``, until which the lock is certainly
+        held."""
         return self._trio.deadline()
 
     def fence(self) -> Check:

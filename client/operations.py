@@ -409,7 +409,7 @@ _MODES = {  # by the options ephemeral, sequential, container, and whether there
 
 
 class CreateOptions(TypedDict, total=False):
-    """The options of every create; :class:`Create` says what they mean."""
+    """The options of every create: see :class:`Create`. ``ttl`` is in seconds."""
 
     acl: Sequence[ACL] | None
     ephemeral: bool
@@ -431,7 +431,7 @@ class Create(Operation[tuple[str, Stat]]):
         servers must be configured to allow it (``zookeeper.extendedTypesEnabled``).
     :raises ValueError: the options exclude each other.
     :raises BadArgumentsError: ``ttl`` is not a number above 0.
-    :ivar milliseconds: the ``ttl``; 0 for none.
+    :ivar milliseconds: the ``ttl`` in milliseconds; 0 for none.
     """
 
     advice = MappingProxyType(

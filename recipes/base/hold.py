@@ -112,8 +112,8 @@ class Hold:
         return self._error.reason if isinstance(self._error, LockLost) else None
 
     def deadline(self) -> float:
-        """Return the time, by ``trio.current_time()``, until which the session cannot have ended, less the
-        margin."""
+        """Return the time, in seconds by ``trio.current_time()``, until which the session cannot have ended,
+        less the margin."""
         session = self._zk.session
         margin = self._margin
         if margin is None:

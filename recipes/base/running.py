@@ -88,6 +88,10 @@ class Running:
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
+        """Begin the block.
+
+        :raises RuntimeError: another block of this object has not ended.
+        """
         if self._block is not None:
             raise RuntimeError(f"{self!r} runs already: leave its block first")
         block = self._block = self._run()

@@ -104,8 +104,8 @@ class Grant:
         return self._bound.zk
 
     def deadline(self) -> float:
-        """Return the time, by ``trio.current_time()``, until which the lock is held for certain: see
-        :meth:`.Hold.deadline`."""
+        """Return the time, in seconds by ``trio.current_time()``, until which the lock is certainly
+        held."""
         return self.hold.deadline()
 
     def fence(self) -> Check:

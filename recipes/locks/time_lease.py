@@ -194,11 +194,12 @@ class TimeLease:
 
 
 class MultiTimeLease:
-    """Several time leases, of which a holder wants any one: ``<path>/0`` to ``<path>/<count - 1>``. The
-    layout is that of kazoo's MultiNonBlockingLease.
+    """Several time leases, ``<path>/0`` to ``<path>/<count - 1>``. A holder obtains one of them, no matter
+    which. The layout is that of kazoo's MultiNonBlockingLease.
 
     :param count: how many leases there are.
-    :param duration, holder, parents, acl, now: see :class:`TimeLease`.
+    :param duration: seconds from the moment when a lease is obtained.
+    :param holder, parents, acl, now: see :class:`TimeLease`.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from .items import CURATOR_DELAY
 
 
 class DelayQueue(ItemQueue):
-    """A queue whose items are due at a time, and cannot be taken before; the first one due comes first.
+    """A queue whose items cannot be taken before they are due. The item that is due first comes first.
 
     Names are like ``queue-|0199E0C5A400|<number>`` with the time in ms since the epoch, and data is in
     frames, as with Curator's DistributedDelayQueue.
@@ -47,6 +47,9 @@ class DelayQueue(ItemQueue):
         await self.put_all([data], delay, wait=wait)
 
     async def put_all(self, data: Sequence[bytes], delay: float, *, wait: bool = True) -> None:
-        """Put several items that are due at the same time: all or none. See :meth:`put`."""
+        """Put several items that are due at the same time: all or none. See :meth:`put`.
+
+        :param delay: seconds from now until the items are due.
+        """
         due = max(0, round(1000 * (self._clock() + delay)))
         await self._putting.put([f"|{due:08X}|"] * len(data), data, wait=wait)

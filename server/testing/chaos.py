@@ -101,8 +101,9 @@ class Chaos(Injector):
     :param origin: by whom it was asked for (:mod:`.origin`).
     :param gate: into which it injects them.
     :param run: calls a function in the server's own thread.
-    :ivar seed: with which the same requests meet the same faults.
-    :ivar probabilities: of the faults that may be injected.
+    :ivar seed: the same seed and the same requests give the same faults.
+    :ivar probabilities: the probability of each fault that may be injected.
+    :raises ValueError: a probability is not from 0 to 1, none is above 0, or ``longest`` is below 0.
     """
 
     def __init__(

@@ -120,10 +120,11 @@ class Injector:
 class Fault(Injector):
     """One planned fault: a context manager, in force inside its ``with``.
 
-    :ivar words: the requests that it is for.
+    :ivar words: the requests that the fault is for, in words.
     :ivar seen: how many requests have matched, affected or not.
-    :ivar fired: how many were affected.
-    :ivar injection: what happens to these.
+    :ivar fired: how many requests were affected.
+    :ivar injection: what happens to these requests.
+    :raises ValueError: the arguments exclude each other, or a number is out of range.
     """
 
     def __init__(
@@ -181,6 +182,10 @@ class Fault(Injector):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """End the fault.
+
+        :raises FaultNeverFired: it never fired, and it was ``required``.
+        """
         try:
             self._run(self._gate.remove_injector, self)
         except RuntimeError:  # the server is gone: the body's own error, if any, says more
@@ -190,10 +195,11 @@ class Fault(Injector):
             raise FaultNeverFired(self._explain())
 
     def wait(self, timeout: float = 10.0) -> None:
-        """Return once it has fired; for a thread other than the server's.
+        """Wait until the fault has fired. Call it in another thread than the server's.
 
         :param timeout: seconds of real time.
-        :raises TimeoutError: if it has not fired by then.
+        :raises TimeoutError: it has not fired by then.
+        :raises RuntimeError: this is the server's thread.
         """
         if self._thread == threading.get_ident():
             raise RuntimeError("wait() would stop the server, which runs in this thread; look at .fired")

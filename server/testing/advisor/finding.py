@@ -31,7 +31,7 @@ class Finding:
     :ivar paths: of the znodes concerned, at most 10.
     :ivar count: how often it was seen; ``evidence`` says what is counted.
     :ivar first: when it was seen first, in seconds on the server's clock since its start.
-    :ivar last: when it was seen last, likewise.
+    :ivar last: when it was seen last, in seconds on the server's clock since its start.
     """
 
     rule: str

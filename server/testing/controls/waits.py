@@ -95,7 +95,7 @@ class WaitControls(HistoryControls):
         come. Write ``await`` before it where an event loop runs.
 
         :param quiet: seconds of trio's clock without a request.
-        :param timeout: likewise; by default 10 more than ``quiet``.
+        :param timeout: seconds of trio's clock; the default is 10 more than ``quiet``.
         :raises NotInTime: an :class:`AssertionError`, with the timeline.
         :raises ValueError: unless ``quiet`` is above 0.
         """
