@@ -26,6 +26,8 @@ _CALLS: Final = {"x86_64": ("202", {"35", "230"}), "aarch64": ("98", {"101", "11
 _NEAR: Final = 600
 """Bytes: the parts of the GIL are not further apart."""
 _SAMPLES: Final = 60
+_TURN: Final = 2000
+"""Microseconds, within which another thread comes to wait for the GIL."""
 
 
 def why_not() -> str | None:
@@ -73,6 +75,7 @@ def _interpreter_lock() -> frozenset[int]:
     """Learn where threads wait for the GIL."""
     futex, _ = _CALLS[platform.machine()]
     read, over = _reader(), threading.Event()
+    keep_the_lock_for = ctypes.PyDLL(None).usleep
 
     def spin() -> None:
         while not over.is_set():
@@ -84,9 +87,14 @@ def _interpreter_lock() -> frozenset[int]:
     assert thread.native_id is not None
     for _ in range(_SAMPLES):
         time.sleep(0.0005)
+        keep_the_lock_for(_TURN)
         call, *arguments = read(thread.native_id)
         if call == futex:
             found.add(int(arguments[0], 16))
     over.set()
     thread.join()
+    if not found:
+        raise RuntimeError(
+            "no thread was seen to wait for the interpreter's lock: is the machine overloaded?"
+        )
     return frozenset(found)
