@@ -1,9 +1,10 @@
-"""Endpoints: further addresses of one server, each with a network of its own that a test cuts, pauses, slows.
+"""Endpoints: further addresses of one server. A test can cut, pause and slow down each of them separately.
 
-* An endpoint is a port. Connections that come by it belong to it, and sessions are called by its name.
-* What a test does to an endpoint holds for all of its connections, later ones too, until ``resume`` or
-  ``reset``. A restart, or ``resume`` of the server, does not end it.
-* A server without endpoints looks at none of this.
+* An endpoint is a port. A connection through this port belongs to the endpoint, and its session has the name
+  of the endpoint.
+* A cut, a pause or a delay of an endpoint affects all of its connections, also later ones, until ``resume``
+  or ``reset``. A restart of the server, or ``resume`` of the server, does not end it.
+* A server without endpoints runs none of this code.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _MOST = 1000
 
 
 class Endpoint:
-    """An address of a server, for some of its clients: :meth:`.Controls.endpoint` makes it.
+    """An address of a server, for some of its clients; made by :meth:`.Controls.endpoint`.
 
-    :ivar name: by which timelines call its sessions.
-    :ivar host: the address, of this machine.
-    :ivar port: which the kernel has chosen.
+    :ivar name: the name of its sessions in timelines.
+    :ivar host: the address, on this machine.
+    :ivar port: the port; the kernel has chosen it.
     """
 
     def __init__(self, controls: EndpointControls, name: str, address: tuple[str, int]) -> None:
@@ -46,57 +47,61 @@ class Endpoint:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def cut(self) -> None:
-        """Close its connections without a reply, and each new one, until :meth:`resume`.
+        """Close its connections without a reply, and close each new one too, until :meth:`resume`.
 
-        :raises ValueError: the server has been started again since, and has no such endpoint.
+        :raises ValueError: the server was started again after the endpoint was made, and no longer has it.
         """
         self._controls._cut_endpoint(self.name)
 
     def pause(self) -> None:
-        """Let its connections hear and say nothing, new ones included, until :meth:`resume`.
+        """Stop all traffic on its connections, also on new ones, until :meth:`resume`. The connections stay
+        open.
 
-        Nothing that clients send counts as a sign of life, so their sessions expire by the server's clock.
+        The server reads nothing from these clients, not even pings, so their sessions expire by the server's
+        clock.
 
         :raises ValueError: as for :meth:`cut`.
         """
         self._controls._pause_endpoint(self.name)
 
     def delay(self, seconds: float) -> None:
-        """Let each request that comes here, and each watch event that leaves here, take so many seconds more
-        on the server's clock, until :meth:`resume`. What comes behind it on its connection waits too. Pings
-        and handshakes are not delayed themselves.
+        """Delay each request that arrives here, and each watch event that is sent from here, until
+        :meth:`resume`. Later messages on the same connection wait behind a delayed one. Pings and handshakes
+        are not delayed themselves.
 
-        :raises ValueError: if it is no positive number; and as for :meth:`cut`.
+        :param seconds: the delay, in seconds on the server's clock.
+        :raises ValueError: ``seconds`` is not a positive number; and as for :meth:`cut`.
         """
         self._controls._delay_endpoint(self.name, seconds)
 
     def resume(self) -> None:
-        """End :meth:`cut`, :meth:`pause` and :meth:`delay`, and handle what has arrived meanwhile.
+        """End :meth:`cut`, :meth:`pause` and :meth:`delay`, and handle the requests that arrived meanwhile.
 
-        What is being delayed keeps its time.
+        A message that is delayed already keeps its delay.
 
         :raises ValueError: as for :meth:`cut`.
         """
         self._controls._resume_endpoint(self.name)
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
-        """Connect without a socket, by way of this endpoint; returns the client's end. Only in the thread of
-        the server."""
+        """Connect through this endpoint without a socket, and return the client's end. Call it only in the
+        server's thread."""
         return self._controls.running.open_stream(self.name)
 
 
 class EndpointControls(ServerBase):
-    """What a test does to endpoints."""
+    """The controls of endpoints."""
 
     @control
     def endpoint(self, name: str) -> Endpoint:
-        """Return the endpoint of this name: an address of this server for some of its clients, with a cut, a
-        pause and a delay of its own. It is made at the first call, and closed with the server.
+        """Return the endpoint with this name: an address of this server for some of its clients. A test can
+        cut, pause and delay it separately. The first call with a name opens the endpoint. It is closed with
+        the server.
 
-        :param name: by which timelines call the sessions that connect there: a letter and up to 23 letters,
-            digits, dots, dashes or underscores.
-        :raises ValueError: if this is no name, or there are too many.
-        :raises OSError: if no port can be bound.
+        :param name: the name, in timelines, of the sessions that connect there: a letter and up to 23
+            letters, digits, dots, dashes or underscores.
+        :raises ValueError: the name is malformed, or the server has 1,000 endpoints already.
+        :raises OSError: no port can be bound.
         """
         running = self.running
         if name in running.endpoints:
@@ -147,9 +152,9 @@ class EndpointControls(ServerBase):
 
 
 class Latency(Injector):
-    """Delays what passes an endpoint.
+    """Delays the messages that pass an endpoint.
 
-    :param origin: by whom that was asked for (:mod:`..origin`).
+    :param origin: who asked for the delay (:mod:`..origin`).
     """
 
     def __init__(self, running: Running, endpoint: str, seconds: float, origin: str) -> None:
@@ -178,6 +183,6 @@ class Latency(Injector):
 
 
 def delay_of(running: Running, endpoint: str) -> Latency | None:
-    """Return what delays an endpoint; None if nothing does."""
+    """Return the delay of an endpoint; None if it has none."""
     delays = (each for each in running.gate.injectors if isinstance(each, Latency))
     return next((each for each in delays if each.endpoint == endpoint), None)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HistoryControls(Base):
-    """What a test asks about the past."""
+    """The controls of the history."""
 
     @property
     @abstractmethod
@@ -35,10 +35,11 @@ class HistoryControls(Base):
 
     @control
     def advice(self) -> list[Finding]:
-        """List what clients do wrong and how to do it right, as far as the history shows it: docs/advisor.md.
+        """List what clients do wrong and how to do it right, as far as the history shows it
+        (docs/advisor.md).
 
-        Nothing is looked at before the first call. A later call adds what has happened since; entries that
-        the history has lost between the calls are not looked at. Empty with ``record=False``.
+        The first call reads the whole history, and a later call reads the new entries. Entries that the
+        history has dropped before a call are not read. The list is empty with ``record=False``.
         """
         return self.running.advice()
 
@@ -52,16 +53,17 @@ class HistoryControls(Base):
         path: str | None = None,
         since: float = 0.0,
     ) -> list[Entry]:
-        """List what has happened, the oldest first; empty with ``record=False``. All conditions must be met.
+        """List the entries of the history that meet all conditions, the oldest first. The list is empty with
+        ``record=False``.
 
-        In the history of an ensemble ``server`` of an entry says where it happened.
+        In the history of an ensemble, the field ``server`` of an entry says where it happened.
 
-        :param session: a session that need not be alive any more.
-        :param kind: one or several kinds; see :class:`.history.Entry`.
-        :param op: as for :meth:`fault`.
-        :param path: a glob, as for :meth:`fault`.
-        :param since: seconds on the server's clock since its start.
-        :raises ValueError: for an unknown kind or operation.
+        :param session: only entries of this session, which may be over.
+        :param kind: only entries of this kind or these kinds: see :class:`.history.Entry`.
+        :param op: only this operation, as for :meth:`fault`.
+        :param path: only these paths: a glob, as for :meth:`fault`.
+        :param since: only entries from this time on, in seconds on the server's clock since its start.
+        :raises ValueError: unknown kind or operation.
         """
         if session is not None:
             session = find(self.running.each(), session)
@@ -71,7 +73,7 @@ class HistoryControls(Base):
 
     @control
     def note(self, text: str) -> None:
-        """Write a line into the history, as a mark in the timeline."""
+        """Write a line into the history, which the timeline then shows."""
         self._enter(text, kind="note")
 
     @control
@@ -84,15 +86,15 @@ class HistoryControls(Base):
         limit: int | None = None,
         since: float = 0.0,
     ) -> str:
-        """Show the history as text, one column for each session; of an ensemble each line has the number of
-        its server. At most 1 MiB, the last lines.
+        """Return the history as text, with one column for each session. In the timeline of an ensemble, each
+        line has the number of its server. The text has at most 1 MiB: the first lines are left out.
 
-        :param sessions: those whose lines are shown; all by default.
-        :param pings: whether pings are shown.
-        :param width: in characters, at least 60; where not all sessions have room for a column, each line
-            names its session. By default 120, or as much as up to 12 columns need.
-        :param limit: at most so many lines, the last ones.
-        :param since: seconds on the server's clock since its start.
+        :param sessions: show the lines of these sessions; None for all.
+        :param pings: whether to show pings.
+        :param width: the width in characters, at least 60. If the sessions have no room for a column each,
+            each line names its session. The default is 120, or what up to 12 columns need.
+        :param limit: show at most this number of lines, the last ones.
+        :param since: show only entries from this time on, in seconds on the server's clock since its start.
         """
         ids = None if sessions is None else [find(self.running.each(), session) for session in sessions]
         return finish(timeline_of(self, sessions=ids, pings=pings, width=width, limit=limit, since=since))
@@ -101,11 +103,11 @@ class HistoryControls(Base):
 def timeline_of(
     controls: HistoryControls, *, since: float = 0.0, until: float = inf, **options: Any
 ) -> Generator[None, None, str]:
-    """Draw what :meth:`HistoryControls.format_timeline` shows, in steps, for callers in the server's thread
-    who let others run between them.
+    """Draw the timeline of :meth:`HistoryControls.format_timeline` in steps, for callers in the server's
+    thread that let other tasks run between two steps.
 
-    :param since: as for that method.
-    :param until: likewise.
+    :param since: the time of the first entries, in seconds on the server's clock since its start.
+    :param until: the time of the last entries, in seconds on the server's clock since its start.
     :param options: those of :func:`.timeline.drawing`.
     """
     told, running = controls.running.told, controls.running

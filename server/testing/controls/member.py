@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 class MemberControls(Controls):
-    """One server of an ensemble in a test's hands: all that a single server's controls do, on its own port.
+    """The controls of one server of an ensemble. It has its own port, and all controls of a single server.
 
-    Writes go through the leader: ``load``, ``restore`` and ``expire`` have their effect here when this server
+    Writes go through the leader: ``load``, ``restore`` and ``expire`` take effect here when this server
     applies them.
     """
 
@@ -49,7 +49,7 @@ class MemberControls(Controls):
         return self.ensemble._wait(wait)
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
-        """Connect without a socket, in the trio run of :func:`open_ensemble`; returns the client's end."""
+        """Connect without a socket, in the trio run of :func:`open_ensemble`, and return the client's end."""
         return self.running.open_stream()
 
     def writer(self) -> Engine:
@@ -68,14 +68,15 @@ class MemberControls(Controls):
         self.ensemble.expire(session)
 
     def accept_connections(self) -> None:
-        """End :meth:`refuse_connections`; a server that is down goes on refusing."""
+        """End :meth:`refuse_connections`. A server that is down still refuses."""
         if self.ensemble.role(self.number) != "down":
             super().accept_connections()
 
     def restart(self, *, keep_data: bool = True) -> None:
         """Kill the process and start it again.
 
-        :raises ValueError: unless data is kept: the other servers have it.
+        :param keep_data: must be True: the server gets its data from the other servers.
+        :raises ValueError: ``keep_data`` is False.
         """
         if not keep_data:
             raise ValueError("a server of an ensemble gets its data from the others: leave keep_data=True")
@@ -83,7 +84,8 @@ class MemberControls(Controls):
         self.ensemble.start(self.number)
 
     def reset(self) -> None:
-        """
+        """Not possible for one server of an ensemble.
+
         :raises EnsembleError: always.
         """
         raise EnsembleError("one server cannot be reset alone: start another ensemble, which takes some ms")

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class Controls(SessionControls, EndpointControls, FaultControls, MessageControls, TreeControls, WaitControls):
-    """A running server in a test's hands.
+    """The controls of a running server.
 
-    :ivar clock: the server's time.
+    :ivar clock: the server's clock.
     """
 
     @property
@@ -33,11 +33,11 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
         return None
 
     def advance(self, seconds: float, *, keep_alive: bool = False) -> None:
-        """Let the server's time jump ahead, as ``clock.advance`` does; what falls due on the way has happened
-        on return.
+        """Advance the server's clock, as ``clock.advance`` does. When it returns, everything that was due by
+        then has happened.
 
-        :param keep_alive: whether connected clients count as having sent their pings on time.
-        :raises ValueError: for a negative number, or one of more than 30 years.
+        :param keep_alive: whether to treat connected clients as if they had sent their pings on time.
+        :raises ValueError: ``seconds`` is negative, or more than 30 years.
         """
         self.clock.advance(seconds, keep_alive=keep_alive)
 
@@ -50,7 +50,7 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @property
     def port(self) -> int:
-        """The port that was asked for, or that the kernel chose."""
+        """The port: the configured one, or the one that the kernel has chosen."""
         return self.running.server.address[1]
 
     @property
@@ -60,13 +60,13 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @property
     def url(self) -> str | None:
-        """Where the server answers HTTP: ``http://127.0.0.1:PORT/``; None with
+        """The URL at which the server answers HTTP: ``http://127.0.0.1:PORT/``; None with
         ``http_on_client_port=False``."""
         return self.running.server.url
 
     @property
     def secure_port(self) -> int | None:
-        """The port for TLS clients, if ``secure_port`` and ``ssl_context`` were given."""
+        """The port for TLS clients; None unless ``secure_port`` and ``ssl_context`` were given."""
         address = self.running.server.secure_address
         return None if address is None else address[1]
 
@@ -107,13 +107,13 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @control
     def restart(self, *, keep_data: bool) -> None:
-        """Restart, as clients see it: every connection is closed, and the server is there again.
+        """Restart the server, as clients see it: it closes every connection, and accepts new ones.
 
-        Pauses and refusals end with it; faults and the history go on.
+        The restart ends pauses and refusals. Faults and the history stay.
 
-        :param keep_data: whether tree and sessions survive, as they do with a real server that has its data
-            on disk; sessions then have their whole timeout again. Otherwise the server is empty, and clients
-            are told that their sessions are gone.
+        :param keep_data: whether the tree and the sessions survive, as with a real server that has its data
+            on disk; each session then has its whole timeout again. If False, the server is empty, and answers
+            clients that their sessions have expired.
         """
         self._enter(f"restart, data {'kept' if keep_data else 'lost'}")
         self._abort_all("the server restarts")
@@ -131,9 +131,9 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @control
     def reset(self) -> None:
-        """Be as a fresh server, at the same port: no znodes, sessions, connections, faults, holds, pauses,
-        names of sessions and history; time counts from 0. Endpoints stay open, without cut, pause and
-        delay."""
+        """Make the server like a fresh one on the same port: without znodes, sessions, connections, faults,
+        holds, pauses, names of sessions and history. Its time counts from 0 again. Endpoints stay open, but
+        their cuts, pauses and delays end."""
         self._abort_all(f"a control resets the server{mark()}")
         self.running.reset()
         self.running.clock.wake()

@@ -24,7 +24,7 @@ _SHOWN = 20
 
 
 class SessionControls(ServerBase):
-    """What a test does to sessions and connections."""
+    """The controls of sessions and connections."""
 
     @control
     def sessions(self) -> list[SessionInfo]:
@@ -38,10 +38,10 @@ class SessionControls(ServerBase):
     def expire(self, session: SessionRef) -> None:
         """End a session now, as if its timeout had passed.
 
-        Its ephemerals go in one transaction, watches fire, its connection is closed without a word, and when
-        its client reconnects it is told that the session is gone.
+        The server deletes its ephemerals in one transaction, fires their watches, and closes its connection
+        without a reply. When the client reconnects, the server answers that the session has expired.
 
-        :raises UnknownSessionError: if there is no such session.
+        :raises UnknownSessionError: there is no such session.
         """
         found = self._find(session)
         self._enter(f"expire {session_text(found.id)}", found.id)
@@ -49,11 +49,11 @@ class SessionControls(ServerBase):
 
     @control
     def disconnect(self, session: SessionRef) -> None:
-        """Close a session's connection without a reply. The session lives on, its watches do not.
+        """Close a session's connection without a reply. The session stays alive; its watches are lost.
 
         Does nothing if the session is not connected.
 
-        :raises UnknownSessionError: if there is no such session.
+        :raises UnknownSessionError: there is no such session.
         """
         found = self._find(session)
         client = self.running.engine.client_of(found)
@@ -63,13 +63,13 @@ class SessionControls(ServerBase):
 
     @control
     def ghost(self, session: SessionRef) -> None:
-        """Make a session a ghost: its client is disconnected and must begin a new session, while the server
-        keeps the old one, with its ephemerals, until its timeout.
+        """Make a session a ghost: disconnect its client, which must then begin a new session. The server
+        keeps the old session, with its ephemerals, until its timeout.
 
-        So it is for a program that was restarted, or has lost its session's password: what it makes anew
-        stands in its own way, and then goes with the old session.
+        The same happens to a program that restarts, or that loses the password of its session: the ephemerals
+        of its old session are in the way of the new ones, and disappear later.
 
-        :raises UnknownSessionError: if there is no such session.
+        :raises UnknownSessionError: there is no such session.
         """
         found = self._find(session)
         self._enter(f"ghost {session_text(found.id)}", found.id)
@@ -81,7 +81,7 @@ class SessionControls(ServerBase):
 
     @control
     def disconnect_all(self) -> None:
-        """Close every connection without a reply; the sessions live on."""
+        """Close every connection without a reply. The sessions stay alive."""
         self._enter("disconnect all")
         self._abort_all(f"a control has disconnected everybody{mark()}")
 
@@ -91,7 +91,7 @@ class SessionControls(ServerBase):
 
     @control
     def refuse_connections(self) -> None:
-        """Close every new connection at once. Those that exist stay open; see :meth:`disconnect_all`."""
+        """Close every new connection at once. Open connections stay open: see :meth:`disconnect_all`."""
         self._enter("refuse connections")
         self.running.service.refusing = True
 
@@ -103,15 +103,14 @@ class SessionControls(ServerBase):
 
     @control
     def pause(self, session: SessionRef | None = None) -> None:
-        """Hang: accept connections and take bytes, but handle and answer nothing and send no event.
+        """Let the server hang: it accepts connections and takes bytes, but handles no request, answers
+        nothing and sends no event.
 
-        Nothing that clients send counts as a sign of life.
+        The clock keeps running, and pings do not count either, so sessions may expire meanwhile.
 
-        The clock goes on, so sessions may expire meanwhile.
-
-        :param session: cut off one client only, without its noticing: the connection that serves this session
-            is paused, and so is every later one that asks for it, until :meth:`resume` or until the session
-            is over.
+        :param session: pause only the connection of this session, and every later connection that asks for
+            this session, until :meth:`resume` or until the session is over. The client does not notice at
+            once. None pauses everything.
         :raises UnknownSessionError: there is no such session.
         """
         if session is None:
@@ -124,9 +123,10 @@ class SessionControls(ServerBase):
 
     @control
     def resume(self, session: SessionRef | None = None) -> None:
-        """End every :meth:`pause`, and handle what has arrived meanwhile.
+        """End every :meth:`pause`, and handle the requests that arrived meanwhile.
 
-        :param session: let this one client through only. Does nothing if its session is not paused, or over.
+        :param session: end the pause of this session only. Does nothing if the session is not paused, or is
+            over.
         """
         if session is None:
             self._enter("resume")
@@ -141,12 +141,12 @@ class SessionControls(ServerBase):
     def name_session(
         self, name: str, session: SessionRef | None = None, *, address: str | None = None
     ) -> None:
-        """Give a session a name, by which timelines call it.
+        """Give a session a name, which timelines then show.
 
-        :param session: one that lives; without it, the next new one.
-        :param address: for the next new session that comes from here: ``"127.0.0.1"``, or with a port.
-        :raises ValueError: if this is no name, or there are too many.
-        :raises UnknownSessionError: if there is no such session.
+        :param session: a live session; None names the next new session.
+        :param address: name the next new session from this address: ``"127.0.0.1"``, or with a port.
+        :raises ValueError: the name is malformed, or there are too many names.
+        :raises UnknownSessionError: there is no such session.
         """
         running = self.running
         if session is not None:
@@ -167,9 +167,9 @@ class SessionControls(ServerBase):
 def info_of(
     running: Running, session: Session, size: int | None = None, others: Iterable[Running] = ()
 ) -> SessionInfo:
-    """Return what a test sees of a session.
+    """Return a session's :class:`SessionInfo`.
 
-    :param size: at most about so many bytes of paths of each kind, the first ones; None is all of them.
+    :param size: about how many bytes of paths of each kind to return at most, the first ones; None for all.
     :param others: further servers of an ensemble, to which the client may be connected.
     """
     at, client = _client_of(running, session, others)
@@ -208,7 +208,7 @@ def _cut(paths: Iterable[str], size: int | None) -> tuple[str, ...]:
 
 
 def leak_of(running: Running, session: Session, others: Iterable[Running] = ()) -> str:
-    """Describe a session that leaks, at a cost that does not grow with what it leaves.
+    """Describe a session that leaks. The cost does not grow with the number of its znodes and watches.
 
     :param others: as for :func:`info_of`.
     """

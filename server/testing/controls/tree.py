@@ -18,16 +18,16 @@ from .base import ServerBase, control
 
 
 class TreeControls(ServerBase):
-    """What a test does with the tree."""
+    """The controls of the tree."""
 
     @control
     def load(self, tree: Mapping[str, Any]) -> None:
-        """Create znodes, parents included, or replace the data of those that exist; watches fire.
+        """Create znodes and their parents, or replace the data of znodes that exist. Watches fire.
 
-        :param tree: a nested dict by name, or a flat one by path, or a mixture. Data is bytes, str (UTF-8) or
-            None; a :class:`.tree_io.Node` says more.
-        :raises ZooKeeperError: what a client would have been answered; then nothing is loaded.
-        :raises ValueError: for an ephemeral without a live owner, or a znode that is there as another kind.
+        :param tree: a nested dict by name, a flat dict by path, or a mixture. Data is bytes, str (UTF-8) or
+            None; a :class:`.tree_io.Node` gives the ACL and the kind too.
+        :raises ZooKeeperError: the error that a client would get; then nothing is loaded.
+        :raises ValueError: an ephemeral has no live owner, or a znode exists already with another kind.
         """
         finish(load_steps(self, tree))
 
@@ -39,11 +39,13 @@ class TreeControls(ServerBase):
     def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, Node]: ...
 
     def dump(self, path: str = "/", *, form: Literal["flat", "nested", "nodes"] = "flat") -> dict[str, Any]:
-        """Return the znodes at and below ``path``, without the server's own. :meth:`load` takes each form.
+        """Return the znode at ``path`` and all znodes below it, except the server's own (``/zookeeper``).
+        :meth:`load` accepts each of the forms.
 
-        :param form: ``"flat"``: path to data. ``"nodes"``: path to :class:`.tree_io.Node`, with ACL and
-            kind. ``"nested"``: dicts by name, data at the leaves.
-        :raises ValueError: for another form.
+        :param form: ``"flat"``: a dict from path to data. ``"nodes"``: a dict from path to
+            :class:`.tree_io.Node`, with ACL and kind. ``"nested"``: nested dicts by name, with data at the
+            leaves.
+        :raises ValueError: unknown form.
         """
         if form not in ("flat", "nested", "nodes"):
             raise ValueError(f"form is 'flat', 'nested' or 'nodes', not {form!r}")
@@ -59,12 +61,12 @@ class TreeControls(ServerBase):
         return tree_io.read(self.running.engine.tree, path)
 
     def assert_tree(self, expected: Mapping[str, Any], path: str = "/") -> None:
-        """Compare the tree at and below ``path`` with what it should be.
+        """Check that the tree at and below ``path`` is as expected.
 
-        :param expected: as for :meth:`load`, where ``...`` is a znode with any data, and so is a parent of
-            which nothing else is said. Of a plain value only the data is compared, of a
-            :class:`.tree_io.Node` the kind and ACL too.
-        :raises AssertionError: with a line for each znode that differs.
+        :param expected: the tree, as for :meth:`load`. ``...`` stands for a znode with any data; so does a
+            parent for which no value is given. A plain value is compared with the data only; a
+            :class:`.tree_io.Node` is compared with the kind and the ACL too.
+        :raises AssertionError: the tree differs; the message has a line for each znode that differs.
         """
         actual = tree_io.read(self.running.engine.tree, path)
         lines = finish(tree_io.differences(finish(expecting(path, expected)), actual.items()))
@@ -77,11 +79,12 @@ class TreeControls(ServerBase):
 
     @control
     def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write tree and sessions into a data directory that holds no data yet, as a snapshot of Apache
-        ZooKeeper: a real server starts from it, and so does ours with ``data=``.
+        """Write the tree and the sessions into a data directory, as a snapshot of Apache ZooKeeper. A real
+        server can start from it, and so can this one with ``data=``.
 
-        :returns: the snapshot.
-        :raises StorageError: if that is impossible.
+        :param path: the data directory; it must not hold data yet.
+        :returns: the path of the snapshot.
+        :raises StorageError: the directory holds data, or the snapshot cannot be written.
         """
         from ...storage.snapshots import export
 
@@ -94,10 +97,10 @@ class TreeControls(ServerBase):
 
     @control
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring back a copy of a tree, of this server or of another.
+        """Replace the tree by a copy that :meth:`snapshot` has made, on this server or on another.
 
-        It takes one zxid, so clients see no time running backwards; watches fire for what differs; sessions
-        stay, and ephemerals of those that are over do not come back.
+        This is one transaction with one zxid, so zxids do not go back. Watches fire for each znode that
+        differs. Sessions stay. Ephemerals of sessions that are over are not restored.
         """
         self._enter(restoring(snapshot))
         snapshot.restore(self.writer())
@@ -106,12 +109,12 @@ class TreeControls(ServerBase):
 def load_steps(
     controls: TreeControls, tree: Mapping[str, Any], most: float = math.inf
 ) -> Generator[None, None, None]:
-    """Do what :meth:`TreeControls.load` does, in steps; all is written in the last one. Others may run
-    between two of them.
+    """Do what :meth:`TreeControls.load` does, in steps. The last step writes everything. Other tasks may run
+    between two steps.
 
-    :param tree: does not change meanwhile.
-    :param most: how many znodes may be created or written at once, parents included.
-    :raises ValueError: if they are more; otherwise as ``load`` does.
+    :param tree: must not change meanwhile.
+    :param most: how many znodes may be created or written at once, with the parents.
+    :raises ValueError: there are more; and as for ``load``.
     """
     running = controls.running
     flat = yield from tree_io.flattening(tree)
@@ -129,7 +132,7 @@ def load_steps(
 
 
 def restoring(snapshot: Snapshot) -> str:
-    """Say in the history that a tree is brought back."""
+    """Return the line of the history that says that a tree is restored."""
     return f"restore {snapshot!r}"
 
 
@@ -142,6 +145,6 @@ def expecting(path: str, expected: Mapping[str, Any]) -> Generator[None, None, t
 
 
 def differs(path: str, lines: Iterable[str]) -> str:
-    """Say that the tree at and below a path differs from what was expected."""
+    """Return the message that says that the tree at and below a path differs from what was expected."""
     head = f"the tree is not as expected (- missing, + not expected, ! different), below {path}:"
     return "\n".join([head, *(f"  {line}" for line in lines)])
