@@ -24,14 +24,14 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import Literal
 
-from .explore import NotControlled, Plan, Results, carry_out
+from .explore import Plan, Results, carry_out
 from .explore import replay as replay_token
 from .faults import FAULTS, chosen
 from .lab import Lab
+from .model import NotControlled
 from .orders import Rounds
 from .report import Report, SweepFailed
 from .run import Scenario, is_in_threads, run
-from .threads.quiet import why_not
 
 __all__ = ["FAULTS", "Lab", "NotControlled", "Report", "Scenario", "SweepFailed", "sweep"]
 
@@ -62,16 +62,15 @@ def sweep(
     :param first: tokens to try before everything else, such as those that failed last time.
     :returns: what was tried.
     :raises SweepFailed: something does not hold; an AssertionError, whose text is the report.
-    :raises NotControlled: something else than the order of requests decides what the scenario does; or
-        threads cannot be controlled on this platform.
+    :raises NotControlled: something else than the order of requests decides what the scenario does.
     :raises ImportError: kazoo is not there, and the scenario is a plain function.
     :raises ValueError: a wrong token, or name of a fault.
     :raises TypeError: the scenario is no function.
     """
     if not callable(scenario):
         raise TypeError("a scenario is a function that takes a lab: async def scenario(lab): ...")
-    if is_in_threads(scenario):
-        _check_threads()
+    if is_in_threads(scenario) and find_spec("kazoo") is None:
+        raise ImportError("a scenario that is a plain function has clients of kazoo, which is not installed")
     title = getattr(scenario, "__name__", "scenario")
     if replay is not None:
         finding = replay_token(scenario, replay)
@@ -83,10 +82,3 @@ def sweep(
     if report.failed:
         raise SweepFailed(report)
     return report
-
-
-def _check_threads() -> None:
-    if find_spec("kazoo") is None:
-        raise ImportError("a scenario that is a plain function has clients of kazoo, which is not installed")
-    if (reason := why_not()) is not None:
-        raise NotControlled(reason)

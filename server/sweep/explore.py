@@ -27,7 +27,7 @@ import attrs
 from . import tokens
 from .dpor import Diverged, Explorer
 from .faults import FIRST
-from .model import Cell, Outcome, switches, without_numbers
+from .model import Cell, NotControlled, Outcome, switches, without_numbers
 from .orders import PCT, POS, Order, Random, Replay, Rounds
 from .run import Scenario, is_in_threads, run
 from .selfcheck import planted_race, planted_race_of_threads
@@ -37,10 +37,6 @@ _MOST_SHORTENING_IN_THREADS: Final = 60
 """Runs that are spent on making a bad order shorter."""
 _SHOWN: Final = 3
 """Kinds of failures of which the least run is shown; the table has all bad cells."""
-
-
-class NotControlled(Exception):
-    """The sweep does not decide what happens, so it cannot say that a scenario holds."""
 
 
 @attrs.frozen
@@ -119,35 +115,27 @@ def carry_out(scenario: Scenario, plan: Plan, first: Sequence[str] = ()) -> Resu
 
 
 def replay(scenario: Scenario, token: str, base: Outcome | None = None) -> Finding | None:
-    """Run a token; returns None if it passes. With threads it passes if it does so three times.
+    """Run a token; returns None if it passes.
 
     :raises ValueError: if it is no token.
     """
     which = tokens.read(token)
-    for _ in range(_attempts(scenario)):
-        if isinstance(which, Cell):
-            base = base or run(scenario, Rounds())
-            outcome = _judged(run(scenario, Rounds(), which), base)
-            if outcome.is_bad:
-                return _finding_of_cell(which, outcome, base)
-        elif (outcome := run(scenario, Replay(which))).is_bad:
-            return _finding_of_order(scenario, which, outcome)
-    return None
+    if isinstance(which, Cell):
+        base = base or run(scenario, Rounds())
+        outcome = _judged(run(scenario, Rounds(), which), base)
+        return _finding_of_cell(which, outcome, base) if outcome.is_bad else None
+    outcome = run(scenario, Replay(which))
+    return _finding_of_order(scenario, which, outcome) if outcome.is_bad else None
 
 
 def _base(scenario: Scenario) -> Outcome:
     """:raises NotControlled: two runs alike differ."""
     first = run(scenario, Rounds())
-    for left in reversed(range(_attempts(scenario))):
-        before, first = first, run(scenario, Rounds())
-        parted = _where_they_part(before, first)
-        if parted is None:
-            break
-        if not left:
-            raise NotControlled(
-                f"two runs alike differ at {parted}. Does the scenario use threads of its own, real time or "
-                "its own random numbers?"
-            )
+    if (parted := _where_they_part(first, run(scenario, Rounds()))) is not None:
+        raise NotControlled(
+            f"two runs alike differ at {parted}. Does the scenario use threads of its own, real time or "
+            "its own random numbers?"
+        )
     if not first.steps and not first.is_bad:
         raise NotControlled(
             "no client has sent a request inside of lab.together(): there is nothing to sweep"
@@ -176,18 +164,10 @@ def _run_planned(scenario: Scenario, explorer: Explorer) -> Outcome:
 
     :raises NotControlled: what could be done before can be done no more.
     """
-    for left in reversed(range(_attempts(scenario))):
-        try:
-            return run(scenario, explorer.order())
-        except Diverged as error:
-            if not left:
-                raise NotControlled(str(error)) from None
-    raise AssertionError("unreachable")
-
-
-def _attempts(scenario: Scenario) -> int:
-    """How often a run is tried until it comes to what it came to before: a thread may be late."""
-    return 3 if is_in_threads(scenario) else 1
+    try:
+        return run(scenario, explorer.order())
+    except Diverged as error:
+        raise NotControlled(str(error)) from None
 
 
 # --- faults ------------------------------------------------------------------------------------------------

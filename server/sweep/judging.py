@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import traceback
 from pathlib import Path
@@ -12,7 +13,13 @@ from .lab import BaseLab, GaveUp
 from .model import Outcome, without_numbers
 
 _OURS: Final = str(Path(__file__).parents[2])
-_FOREIGN: Final = ("/trio/", "/kazoo/", str(Path(threading.__file__)), "/site-packages/outcome/")
+_FOREIGN: Final = (
+    "/trio/",
+    "/kazoo/",
+    str(Path(threading.__file__)),
+    str(Path(queue.__file__)),
+    "/site-packages/outcome/",
+)
 
 
 def judge_error(outcome: Outcome, lab: BaseLab, error: BaseException) -> None:

@@ -20,6 +20,10 @@ EVENT: Final = "^"
 POINT: Final = "."
 
 
+class NotControlled(Exception):
+    """The sweep does not decide what happens, so it cannot say that a scenario holds."""
+
+
 @attrs.frozen
 class Step:
     """One thing that one client does, or hears of.

@@ -1,14 +1,13 @@
 """One run of a scenario: a fresh server, one order, at most one fault, and a verdict.
 
-An async scenario runs in memory and in virtual time, so a client that is cut off for ten seconds costs none.
-A plain function runs in threads, see :mod:`.threads`.
+It runs in memory and in virtual time, so a client that is cut off for ten seconds costs none. The
+clients of an async scenario are tasks of the run itself, those of a plain function threads (:mod:`.threads`).
 """
 
 from __future__ import annotations
 
 import inspect
 import random
-import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -20,10 +19,11 @@ import trio
 import trio.testing
 
 from ..app.embedded import open_server
-from ..net.connection import Connection
+from ..testing.host import LocalServer
+from .driver import Driver, TrioDriver
 from .faults import FAULTS
-from .judging import first_line, judge_error, look_at_what_is_left, place
-from .lab import Lab
+from .judging import first_line, judge_error, look_at_what_is_left
+from .lab import BaseLab, Lab
 from .model import Cell, Outcome
 from .no_log import no_log
 from .orders import Order
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 Scenario: TypeAlias = Callable[[Lab], Awaitable[object]] | Callable[["ThreadLab"], object]
 """An async function for clients of :mod:`pyzk.client`; a plain one for clients of kazoo."""
 
-_LONGEST: Final = 600.0
-"""Seconds of virtual time after which a run hangs."""
 _AFTERWARDS: Final = 30.0
 """Seconds of virtual time until what a client leaves behind has gone with its session."""
 
@@ -48,18 +46,23 @@ def is_in_threads(scenario: Scenario) -> bool:
 
 def run(scenario: Scenario, order: Order, cell: Cell | None = None) -> Outcome:
     """Run a scenario once."""
-    if is_in_threads(scenario):
-        from .threads.run import run_in_threads
-
-        return run_in_threads(scenario, order, cell)
     outcome = Outcome()
     clock = trio.testing.MockClock(autojump_threshold=0)
     with _determined(), no_log():
-        trio.run(_main, scenario, order, cell, outcome, clock=clock)
+        try:
+            trio.run(_main, scenario, order, cell, outcome, clock=clock)
+        except BaseExceptionGroup as errors:
+            raise _innermost(errors) from None
     return outcome
 
 
-async def _main(scenario: Any, order: Order, cell: Cell | None, outcome: Outcome) -> None:
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _main(scenario: Scenario, order: Order, cell: Cell | None, outcome: Outcome) -> None:
     settings: dict[str, Any] = {
         "tick_time": 1000,
         "min_session_timeout": 200,
@@ -67,32 +70,52 @@ async def _main(scenario: Any, order: Order, cell: Cell | None, outcome: Outcome
         "extended_types": True,
     }
     async with open_server(**settings, record=False) as server:
-        names: dict[Connection, str] = {}
-        stage = Stage(server, names, order, cell, outcome)
-        excused = cell.client if cell is not None and FAULTS[cell.fault].ends_session else None
-        async with trio.open_nursery() as background:
-            background.start_soon(stage.run)
+        driver = _driver_for(scenario, server)
+        with driver.replaced():
             try:
-                async with trio.open_nursery() as clients:
-                    lab = Lab(server, stage, names, clients, excused)
-                    await _act(scenario, lab, outcome)
-                    stage.close()
-                    clients.cancel_scope.cancel()
-            except Exception as error:  # of a client's own tasks
-                outcome.judge("error", first_line(error))
-            background.cancel_scope.cancel()
+                await _with_clients(scenario, driver, Stage(driver, order, cell, outcome), cell, outcome)
+            finally:
+                errors = driver.end()
+        for error in errors:
+            outcome.judge("error", first_line(error))
         if cell is not None:
             await trio.sleep(_AFTERWARDS)
         look_at_what_is_left(server, outcome)
 
 
-async def _act(scenario: Any, lab: Lab, outcome: Outcome) -> None:
+def _driver_for(scenario: Scenario, server: LocalServer) -> Driver:
+    if is_in_threads(scenario):
+        from .threads.driver import ThreadDriver
+
+        return ThreadDriver(server)
+    return TrioDriver(server)
+
+
+async def _with_clients(
+    scenario: Scenario, driver: Driver, stage: Stage, cell: Cell | None, outcome: Outcome
+) -> None:
+    excused = cell.client if cell is not None and FAULTS[cell.fault].ends_session else None
+    async with trio.open_nursery() as background:
+        background.start_soon(stage.run)
+        try:
+            async with trio.open_nursery() as clients:
+                lab = driver.make_lab(stage, clients, excused)
+                await _act(scenario, driver, lab, outcome)
+                stage.close()
+                await driver.leave()
+                clients.cancel_scope.cancel()
+        except Exception as error:  # of a client's own tasks
+            outcome.judge("error", first_line(error))
+        background.cancel_scope.cancel()
+
+
+async def _act(scenario: Scenario, driver: Driver, lab: BaseLab, outcome: Outcome) -> None:
     try:
-        with trio.move_on_after(_LONGEST) as patience:
+        with trio.move_on_after(driver.longest) as patience:
             with trio.CancelScope() as scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_watch, lab, outcome, patience)
-                    await scenario(lab)
+                    nursery.start_soon(_watch, driver, outcome, patience)
+                    await driver.act(scenario)
                     scope.cancel()
         if patience.cancelled_caught:
             outcome.judge("hang", "nobody acts any more")
@@ -100,15 +123,10 @@ async def _act(scenario: Any, lab: Lab, outcome: Outcome) -> None:
         judge_error(outcome, lab, error)
 
 
-async def _watch(lab: Lab, outcome: Outcome, patience: trio.CancelScope) -> None:
+async def _watch(driver: Driver, outcome: Outcome, patience: trio.CancelScope) -> None:
     """Note where each client waits, shortly before the run is given up."""
     await trio.sleep_until(patience.deadline - 1)
-    for name, task in sorted(lab.tasks.items()):
-        frames = [
-            traceback.FrameSummary(f.f_code.co_filename, line, f.f_code.co_name)
-            for f, line in task.iter_await_frames()
-        ]
-        outcome.waiting[name] = place(frames)
+    outcome.waiting.update(driver.places())
 
 
 def _uuid4(source: random.Random) -> uuid.UUID:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
@@ -21,12 +21,14 @@ import trio
 from ...protocol.operations import WRITES
 from ..net.connection import Connection
 from ..testing.holding import HeldMessage
-from ..testing.host import LocalServer
 from ..testing.observers import Observer
 from . import footprints
 from .faults import FAULTS
 from .model import EVENT, POINT, Cell, Outcome, Request, Step, without_numbers
 from .orders import Order
+
+if TYPE_CHECKING:
+    from .driver import Driver
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 _SESSION: Final = re.compile(r"\b0x[0-9a-f]{6,16}\b")
@@ -40,21 +42,14 @@ class _Choice:
 
 class Stage(Observer):
     """
-    :param names: of the clients, by connection; it may grow.
+    :param driver: knows the names of the clients, and when all of them wait.
     :param cell: the fault that is to happen.
     """
 
-    def __init__(
-        self,
-        server: LocalServer,
-        names: dict[Connection, str],
-        order: Order,
-        cell: Cell | None,
-        outcome: Outcome,
-    ) -> None:
-        self.server = server
+    def __init__(self, driver: Driver, order: Order, cell: Cell | None, outcome: Outcome) -> None:
+        self.server = driver.server
         self.outcome = outcome
-        self._names = names
+        self._driver = driver
         self._order = order
         self._cell = cell
         self._news = trio.Event()
@@ -89,17 +84,14 @@ class Stage(Observer):
     async def run(self) -> None:
         """Make one step after the other, until cancelled."""
         while True:
-            await trio.testing.wait_all_tasks_blocked()
-            if not self.step():
+            await self._driver.settle()
+            choices = self._choices() if self.is_open else {}
+            if choices:
+                self._make(choices)
+            else:
                 self._news = trio.Event()
-                await self._news.wait()
-
-    def step(self) -> bool:
-        """Make one step; returns whether one was possible. Each client must wait for its turn."""
-        choices = self._choices() if self.is_open else {}
-        if choices:
-            self._make(choices)
-        return bool(choices)
+                with trio.move_on_at(self._driver.deadline):
+                    await self._news.wait()
 
     def happened(self) -> None:
         self._news.set()
@@ -235,7 +227,8 @@ class Stage(Observer):
         return self.server.running.gate.connection_held(message.number)
 
     def _name(self, connection: Connection) -> str:
-        return self._names.setdefault(connection, f"other{len(self._names)}")
+        names = self._driver.names
+        return names.setdefault(connection, f"other{len(names)}")
 
     def words(self, text: str) -> str:
         """Replace what is another in each process: ids of sessions, and names by chance."""

@@ -1,5 +1,5 @@
-"""Sweeps of plain functions: unmodified kazoo clients, in threads of this process, over sockets.
+"""Sweeps of plain functions: unmodified kazoo clients, in threads of this process.
 
-:mod:`.quiet` sees when every thread waits. :mod:`.virtual` makes sleeps and timed waits take no time.
-:mod:`.stage` knows clients by their sessions. :mod:`.run` makes one run.
+:mod:`.turns` has the threads act one at a time, in virtual time. :mod:`.replaced` is what they wait with.
+:mod:`.driver` connects clients of kazoo to the server in memory. :mod:`.lab` is what a scenario gets.
 """

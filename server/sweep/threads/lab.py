@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -15,26 +15,37 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 
-from ...app.embedded import EmbeddedServer
+from ...testing.controls import Controls
+from ...testing.host import LocalServer
+from ...testing.running import Running
 from ..lab import BaseLab, GaveUp
-from .stage import ThreadStage
-from .virtual import RunOver
+from ..stage import Stage
+from .turns import Turn, Turns
+
+T = TypeVar("T")
 
 _ENDED = (CancelledError, ConnectionClosedError, ConnectionLoss, SessionExpiredError)
 
 
 class ThreadLab(BaseLab):
     """
-    :ivar server: the controls of the server, to look at its tree, for instance.
-    :ivar acting: the threads of the functions that run, by client.
+    :ivar server: the controls of the server, but for those that wait.
     """
 
-    def __init__(self, server: EmbeddedServer, stage: ThreadStage, excused: str | None) -> None:
+    def __init__(
+        self,
+        server: LocalServer,
+        turns: Turns,
+        stage: Stage,
+        hosts: Callable[[str], str],
+        excused: str | None,
+    ) -> None:
         super().__init__(excused)
-        self.server = server
+        self.server: Controls = _Server(server, turns)
+        self._turns = turns
         self._stage = stage
-        self.acting: dict[str, threading.Thread] = {}
-        self.clients: list[KazooClient] = []
+        self._hosts = hosts
+        self._started: list[KazooClient] = []
 
     def says_that_it_ended(self, error: BaseException) -> bool:
         return isinstance(error, _ENDED)
@@ -47,22 +58,27 @@ class ThreadLab(BaseLab):
         :raises ValueError: the name is taken, or not of lower-case letters.
         """
         zk = KazooClient(self.hosts(name), **({"timeout": 10.0} | options))
-        self.clients.append(zk)
-        zk.start()
         self._clients[id(zk)] = self._clients.pop(id(name))
+        self._started.append(zk)
+        zk.start()
         return zk
 
     def hosts(self, name: str) -> str:
-        """Return ``host:port`` for a program that makes its client itself. It must connect next, and close
-        the client before the scenario ends.
+        """Return ``host:port`` for a program that makes its client itself.
 
         :param name: as for :meth:`client`.
         :raises ValueError: likewise.
         """
         self._check_name(name)
         self._clients[id(name)] = name
-        self.server.run(self._stage.expect, name)
-        return self.server.hosts
+        return self._hosts(name)
+
+    def stop_clients(self) -> None:
+        """Stop the clients of :meth:`client`."""
+        for zk in self._started:
+            with suppress(Exception):
+                zk.stop()
+                zk.close()
 
     def together(self, *functions: Callable[[], object]) -> None:
         """Run functions at once, each in a thread, and wait for all. Every request of theirs is a step of the
@@ -75,24 +91,25 @@ class ThreadLab(BaseLab):
             of a :func:`functools.partial`.
         :raises ValueError: there are more functions than clients, or two belong to the same one.
         """
-        errors: list[BaseException] = []
-        for name, function in self._by_client(functions).items():
-            self.acting[name] = threading.Thread(
-                target=self._act, args=(name, function, errors), name=f"client {name}", daemon=True
-            )
-        self.server.run(self._stage.open)
-        for thread in self.acting.values():
-            thread.start()
-        for thread in self.acting.values():
-            thread.join()
-        self.server.run(self._stage.close)
+        acting = self._by_client(functions)
+        me = self._turns.current()
+        assert me is not None, "together() is for the scenario's own thread"
+        left, errors = set(acting), list[Exception]()
+        self._turns.call(self._stage.open)
+        for name, function in acting.items():
+            self._turns.begin(partial(self._act, name, function, left, errors, me), name)
+        while left:
+            self._turns.wait(me)
+        self._turns.call(self._stage.close)
         self.is_over = True
         if errors:
             raise next((error for error in errors if isinstance(error, AssertionError)), errors[0])
         if self.gave_up:
             raise GaveUp
 
-    def _act(self, name: str, function: Callable[[], object], errors: list[BaseException]) -> None:
+    def _act(
+        self, name: str, function: Callable[[], object], left: set[str], errors: list[Exception], whole: Turn
+    ) -> None:
         try:
             function()
         except Exception as error:
@@ -100,17 +117,25 @@ class ThreadLab(BaseLab):
                 self.gave_up = True
             else:
                 errors.append(error)
-        except RunOver:
-            pass
+        finally:
+            left.discard(name)
+            self._turns.wake(whole)
 
     def point(self) -> None:
         """Let the other clients come first here, in some runs: a step of its own.
 
         :raises RuntimeError: outside of the functions of :meth:`together`.
         """
-        passed = threading.Event()
-        self.server.run(self._stage.arrive, self._acting(), passed.set)
-        passed.wait()
+        turn = self._acting()
+        passed: list[bool] = []
+
+        def proceed() -> None:
+            passed.append(True)
+            self._turns.wake(turn)
+
+        self._turns.call(partial(self._stage.arrive, turn.name, proceed))
+        if not passed:
+            self._turns.wait(turn)
 
     @contextmanager
     def inside(self, what: str = "it", most: int = 1) -> Iterator[None]:
@@ -120,7 +145,7 @@ class ThreadLab(BaseLab):
         :raises RuntimeError: outside of the functions of :meth:`together`.
         """
         self.point()
-        name = self._acting()
+        name = self._acting().name
         there = self._enter(what, most, name)
         try:
             self.point()
@@ -128,9 +153,27 @@ class ThreadLab(BaseLab):
         finally:
             there.remove(name)
 
-    def _acting(self) -> str:
-        current = threading.current_thread()
-        for name, thread in self.acting.items():
-            if thread is current:
-                return name
-        raise RuntimeError("point() and inside() are for the functions that together() runs")
+    def _acting(self) -> Turn:
+        turn = self._turns.current()
+        if turn is None or turn.name not in self._clients.values():
+            raise RuntimeError("point() and inside() are for the functions that together() runs")
+        return turn
+
+
+class _Server(Controls):
+    """The controls of the run's server, for its threads."""
+
+    def __init__(self, server: LocalServer, turns: Turns) -> None:
+        super().__init__()
+        self._server = server
+        self._turns = turns
+
+    @property
+    def running(self) -> Running:
+        return self._server.running
+
+    def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        return self._turns.call(partial(function, *arguments))
+
+    def _wait(self, wait: Callable[[], Any]) -> Any:
+        raise NotImplementedError("a scenario waits by its clients: a wait of the server's would not end")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from pyzk.server.sweep import SweepFailed, sweep
-from pyzk.server.sweep.threads import quiet
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "found"
 CELLS = {
@@ -24,8 +23,6 @@ CELLS = {
     "patroni_version_zero": ("o1-", "both have written over version 0"),
 }
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-
-pytestmark = pytest.mark.skipif(quiet.why_not() is not None, reason=str(quiet.why_not()))
 
 
 def scenario_of(name: str) -> object:

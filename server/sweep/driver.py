@@ -1,0 +1,95 @@
+"""The seam between a run and the kind of clients whose requests it puts in order."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import trio
+import trio.testing
+
+from ..net.connection import Connection
+from ..testing.host import LocalServer
+from .judging import place
+from .lab import BaseLab, Lab
+
+if TYPE_CHECKING:
+    from .stage import Stage
+
+
+class Driver(ABC):
+    """The clients of one run. A run asks its driver when all of them wait.
+
+    :cvar longest: seconds of virtual time after which a run hangs.
+    :ivar names: of the clients, by connection; it grows.
+    """
+
+    longest: ClassVar[float]
+
+    def __init__(self, server: LocalServer) -> None:
+        self.server = server
+        self.names: dict[Connection, str] = {}
+
+    @abstractmethod
+    def make_lab(self, stage: Stage, nursery: trio.Nursery, excused: str | None) -> BaseLab:
+        """Return what the scenario gets.
+
+        :param nursery: for what lives as long as the clients.
+        :param excused: the client whose session the fault of this run ends.
+        """
+
+    @abstractmethod
+    async def act(self, scenario: Any) -> None:
+        """Run the scenario to its end; raises what it raises."""
+
+    def replaced(self) -> AbstractContextManager[object]:
+        """Replace what the clients use, for as long as the run lasts."""
+        return nullcontext()
+
+    async def settle(self) -> None:
+        """Return when all clients wait for the server, or for a time."""
+        await trio.testing.wait_all_tasks_blocked()
+
+    @property
+    def deadline(self) -> float:
+        """When a client acts again by itself, as far as trio does not know."""
+        return math.inf
+
+    @abstractmethod
+    def places(self) -> dict[str, str]:
+        """Say where each client waits."""
+
+    async def leave(self) -> None:
+        """Have the clients close their sessions, unless they do so when their nursery ends."""
+        await trio.lowlevel.checkpoint()
+
+    def end(self) -> list[BaseException]:
+        """End what is left of the clients; returns the errors that ended some beside the scenario."""
+        return []
+
+
+class TrioDriver(Driver):
+    """Clients of :mod:`pyzk.client`, tasks of the run itself."""
+
+    longest = 600.0
+    _lab: Lab
+
+    def make_lab(self, stage: Stage, nursery: trio.Nursery, excused: str | None) -> Lab:
+        self._lab = Lab(self.server, stage, self.names, nursery, excused)
+        return self._lab
+
+    async def act(self, scenario: Any) -> None:
+        await scenario(self._lab)
+
+    def places(self) -> dict[str, str]:
+        return {name: place(_frames(task)) for name, task in sorted(self._lab.tasks.items())}
+
+
+def _frames(task: trio.lowlevel.Task) -> list[traceback.FrameSummary]:
+    return [
+        traceback.FrameSummary(frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in task.iter_await_frames()
+    ]
