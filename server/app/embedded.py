@@ -88,6 +88,7 @@ class EmbeddedServer(InThread[LocalServer], Controls):
         otlp: str | None = None,
         **settings: Any,
     ) -> None:
+        __tracebackhide__ = True
         super().__init__()
         checked = settings_of(settings)
         self._launch = Launch(clock, record, history_limit, checked, hostile, data, serve_http, otlp=otlp)

@@ -30,6 +30,7 @@ def _launch(
     timing: Timing | None,
     settings: dict[str, Any],
 ) -> EnsembleLaunch:
+    __tracebackhide__ = True
     for name in settings.keys() & attrs.fields_dict(Timing).keys():
         raise TypeError(f"{name} is a time of an ensemble: timing=Timing({name}={settings[name]!r})")
     if timing is not None and not isinstance(timing, Timing):
@@ -89,6 +90,7 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         timing: Timing | None = None,
         **settings: Any,
     ) -> None:
+        __tracebackhide__ = True
         super().__init__()
         self._launch = _launch(participants, observers, clock, record, history_limit, timing, settings)
 

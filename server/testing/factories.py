@@ -120,8 +120,8 @@ def _check_leaks(server: EmbeddedServer) -> None:
     while any(session.connected for session in server.sessions()) and time.monotonic() < deadline:
         time.sleep(0.005)  # a client that was closed without waiting may still be on its way
     if leaks := server.leaks():
-        lines = "\n".join(f"  {leak}" for leak in leaks)
-        text = f"the test has left something behind:\n{lines}\n\n{server.format_timeline(limit=LINES)}"
+        lines = "\n  ".join(map(str, leaks))  # pytest's summary shows the first one
+        text = f"the test has left behind: {lines}\n\n{server.format_timeline(limit=LINES)}"
         pytest.fail(text, pytrace=False)
 
 
