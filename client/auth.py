@@ -37,7 +37,8 @@ identity gets an :class:`InvalidACLError`."""
 def make_digest_acl(
     user: str, password: str, perms: Perms = Perms.ALL, *, algorithm: str = "sha1"
 ) -> tuple[ACL, ...]:
-    """Make an ACL for one user: everybody who has added the identity ``("digest", "user:password")``.
+    """Make an ACL for one user. It matches each client that has added the identity
+    ``("digest", "user:password")``.
 
     Join several with ``+``: ``make_digest_acl("ann", "...") + READ_ACL``.
 

@@ -187,7 +187,7 @@ class Transaction:
         self.operations.append(SetData(path, data, version))
 
     def check(self, path: str, *, version: int = -1) -> None:
-        """Demand that the znode exists and that its data has this version (-1: any). The result is None."""
+        """Require that the znode exists and that its data has this version (-1: any). The result is None."""
         self.operations.append(Check(path, version))
 
     async def commit(self) -> list[Any]:

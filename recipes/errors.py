@@ -28,8 +28,8 @@ class RecipeError(Exception):
 
 
 class LockLost(RecipeError):
-    """A hold (a lock, a lease, leadership, a claim) was lost: another client may have it, or is to have it.
-    This is the one error to catch around what is held.
+    """A lock, a lease, leadership or a claim was lost: another client may have it now, or may get it. Catch
+    this error around code that holds one of them.
 
     :ivar reason: why.
     :ivar path: the znode of the hold.
@@ -49,9 +49,9 @@ class LockRevoked(LockLost):
 
 
 class WouldBlock(RecipeError):
-    """Another client holds the lock now, and the call was not to wait.
+    """Another client or task holds the lock now, and the call was made with ``wait=False``.
 
-    :ivar path: of the lock.
+    :ivar path: the path of the lock.
     """
 
     def __init__(self, path: str) -> None:
@@ -72,9 +72,9 @@ class SequenceExhausted(RecipeError):
 
 
 class AmbiguousResult(RecipeError):
-    """The connection was lost; it cannot be known whether the operation was carried out.
+    """The connection was lost, and the client cannot know whether the operation was carried out.
 
-    :ivar operation: its description, in words.
+    :ivar operation: the operation, in words.
     """
 
     def __init__(self, operation: str) -> None:
@@ -87,7 +87,7 @@ class BarrierBroken(RecipeError):
 
 
 class Rebalance(RecipeError):
-    """The members of a partitioner have changed: the items are shared out anew."""
+    """The members of a partitioner have changed: the items are divided again."""
 
 
 class ForeignLayout(RecipeError):
@@ -118,4 +118,4 @@ class InconsistentLimit(RecipeError):
 
 
 class Deadlock(RecipeError):
-    """A task would wait for something that it holds itself."""
+    """A task would wait for a lock that it holds itself."""
