@@ -427,7 +427,6 @@ def connect(
         refuses one and no other server accepts it.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
     :raises ValueError: a parameter has a wrong type or value.
-    :raises RuntimeError: the caller does not run in trio.
     """
     return THREADS.block(
         None,

@@ -76,7 +76,7 @@ class _Batch(Operation[list[Any]]):
                     operation._encode(prefix)
                 if not isinstance(operation, Operation) or operation.opcode not in self.members:
                     raise BadArgumentsError(
-                        None, f"{operation!r:.100} cannot be part of it; {self.allowed} can"
+                        None, f"{operation!r:.100} cannot be part of this request; {self.allowed} can"
                     )
             except BadArgumentsError as error:
                 error.message = f"operations[{index}]: {error.message}"

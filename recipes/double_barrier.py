@@ -90,7 +90,7 @@ class DoubleBarrier:
     ) -> None:
         paths.validate_path(path)
         if parties < 1:
-            raise ValueError(f"a double barrier has at least one member, not {parties}")
+            raise ValueError(f"parties must be at least 1, not {parties}")
         self.zk = zk
         self.path = path
         self.parties = parties

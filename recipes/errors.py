@@ -55,7 +55,7 @@ class WouldBlock(RecipeError):
     """
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} is held by another")
+        super().__init__(f"{path} is held by another client or task")
         self.path = path
 
 
@@ -78,7 +78,9 @@ class AmbiguousResult(RecipeError):
     """
 
     def __init__(self, operation: str) -> None:
-        super().__init__(f"the connection was lost: {operation} may have been carried out or not")
+        super().__init__(
+            f"the connection was lost: {operation} may have been carried out or not; look before you retry"
+        )
         self.operation = operation
 
 
@@ -99,7 +101,7 @@ class ForeignLayout(RecipeError):
 
     def __init__(self, path: str, names: Sequence[str]) -> None:
         shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        super().__init__(f"foreign znodes below {path}: {shown}")
+        super().__init__(f"{path} has znodes of another layout: {shown}; use another path, or that layout")
         self.path = path
         self.names = tuple(names)
 
@@ -112,7 +114,7 @@ class InconsistentLimit(RecipeError):
     """
 
     def __init__(self, path: str, stored: int, given: int) -> None:
-        super().__init__(f"{path} allows {stored} leases, not {given}")
+        super().__init__(f"{path} allows {stored} leases, not {given}; use the same limit in all clients")
         self.stored = stored
         self.given = given
 

@@ -84,7 +84,7 @@ class Partitioner(Running):
         self._warn = WarnOnce(logger)
         names = sorted(set(items))
         if bad := [name for name in [id, *names] if "/" in name]:
-            raise ValueError(f"{bad[0]!r} cannot be part of the name of a znode")
+            raise ValueError(f"{bad[0]!r} cannot be part of the name of a znode: leave out the slash")
         self._locks = {
             item: Lock(
                 zk,
@@ -131,7 +131,7 @@ class Partitioner(Running):
         :raises RuntimeError: the partitioner's block was left, or not entered yet.
         """
         if self._block is None:
-            raise RuntimeError(f"{self!r} runs only in its block: use it inside of async with")
+            raise RuntimeError(f"{self!r} does not run: call this inside of its async with block")
         while True:
             complete = False
             try:
@@ -200,4 +200,4 @@ class Partitioner(Running):
         eldest = min(ages, key=ages.__getitem__, default=self._member)
         if eldest != self._member:
             path = paths.join(self._party.path, eldest)
-            raise NodeExistsError(path, f"there is a member {self.id!r} already")
+            raise NodeExistsError(path, f"there is a member {self.id!r} already; give each member its own id")

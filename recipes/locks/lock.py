@@ -208,7 +208,7 @@ class Lock(Acquirable[Grant]):
 
     def _enter_again(self, held: Grant) -> None:
         if not self._reentrant:
-            raise Deadlock(f"this task holds {self!r} already, which is not reentrant")
+            raise Deadlock(f"this task holds {self!r} already; release it first, or use reentrant=True")
         held.enter_again()
 
     async def _release(self, holder: object, grant: Grant) -> None:

@@ -111,9 +111,9 @@ class Semaphore(Acquirable[Grant]):
         paths.validate_path(path)
         check_word("layout", layout, SemaphoreLayout)
         if limit < 1:
-            raise ValueError(f"a semaphore has at least one lease, not {limit}")
+            raise ValueError(f"limit must be at least 1, not {limit}")
         if limit_source is not None and layout == "kazoo":
-            raise ValueError("a semaphore of kazoo's layout has a fixed limit")
+            raise ValueError("with layout='kazoo' the limit is fixed; leave out limit_source")
         self.zk = zk
         self.path = path
         self.limit = limit
@@ -156,7 +156,7 @@ class Semaphore(Acquirable[Grant]):
         :raises ValueError: ``count`` is lower than 1, or higher than a fixed limit.
         """
         if count < 1:
-            raise ValueError(f"at least one lease can be acquired, not {count}")
+            raise ValueError(f"count must be at least 1, not {count}")
         if count > self.limit and self._limit_source is None:
             raise ValueError(f"{self.path} has {self.limit} leases: {count} can never be acquired")
         return self._hold(count, wait)

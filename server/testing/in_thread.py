@@ -61,7 +61,7 @@ class InThread(ABC, Generic[Local]):
         :raises OSError: the address cannot be bound.
         """
         if self._thread is not None and not self._is_forked:
-            raise RuntimeError("the server runs already")
+            raise RuntimeError("the server runs already; call stop() first")
         self._process, self._lock, self._waiting = os.getpid(), threading.Lock(), set()
         self._error, self._ending = None, False
         ready: Future[None] = Future()

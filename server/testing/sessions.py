@@ -55,7 +55,7 @@ def session_id_of(session: SessionRef) -> int:
     own: Any = getattr(session, "session", session)  # of our clients
     if hasattr(own, "generation") and isinstance(own.id, int):
         if not own.id:
-            raise UnknownSessionError(f"{session!r} has no session")
+            raise UnknownSessionError(f"{session!r} has no session; wait until it is connected")
         return own.id
     for name in ("session_id", "client_id", "_session_id"):  # kazoo tells its client_id while connected only
         found = getattr(session, name, None)
@@ -63,5 +63,5 @@ def session_id_of(session: SessionRef) -> int:
         if isinstance(found, int) and found:
             return found
     if hasattr(session, "session_id") or hasattr(session, "client_id"):
-        raise UnknownSessionError(f"{session!r} has no session")
+        raise UnknownSessionError(f"{session!r} has no session; wait until it is connected")
     raise TypeError(f"a session is named by its id, a text, its SessionInfo or its client, not {session!r}")

@@ -151,7 +151,7 @@ def advancing(
     :raises ValueError: ``seconds`` is negative, or more than 30 years.
     """
     if not 0 <= seconds <= FURTHEST:
-        raise ValueError(f"time advances by at most {FURTHEST:,} s and at least 0, not {seconds}")
+        raise ValueError(f"seconds must be from 0 to {FURTHEST:,}, not {seconds}")
     controls._receive()
     try:
         controls._enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))

@@ -53,7 +53,7 @@ class NemesisRun:
 
 def _delay(seconds: float) -> int:
     if not 0 < seconds <= FURTHEST:
-        raise ValueError(f"a server lags by more than 0 s and at most {FURTHEST:,}, not by {seconds}")
+        raise ValueError(f"seconds must be above 0 and at most {FURTHEST:,}, not {seconds}")
     return max(1, round(1000 * seconds))
 
 
