@@ -299,8 +299,10 @@ def _helper(add: Add) -> None:
     add("language", metavar="LANGUAGE", choices=["java", "go", "node"], help="java, go or node")
     help = "where they come (default: src/test/java for Java, the current folder for the others)"
     add("folder", metavar="DIR", nargs="?", help=help)
-    help = "Java: also Curator's TestingServer and TestingCluster"
-    add("--with", dest="kinds", action="append", default=[], choices=["curator"], help=help)
+    help = (
+        "Java: also the classes in place of Curator's TestingServer, of ZooKeeper's ZooKeeperServerEmbedded"
+    )
+    add("--with", dest="kinds", action="append", default=[], choices=["curator", "embedded"], help=help)
     add("--overwrite", action="store_true", help="replace files that differ")
 
 

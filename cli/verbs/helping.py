@@ -47,6 +47,7 @@ HELPERS = {
             "curator": _classes(
                 "TestingServer", "TestingCluster", "TestingZooKeeperServer", "PretendEnsemble"
             ),
+            "embedded": _classes("ZooKeeperServerEmbedded", "EmbeddedByProcess"),
         },
     ),
     "go": _Helper("go", ".", ("pyzktest/pyzktest.go",)),

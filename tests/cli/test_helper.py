@@ -13,6 +13,7 @@ from pyzk.cli.status import Status
 
 ROOT = Path(__file__).parents[2]
 CURATOR = {"TestingServer", "TestingCluster", "TestingZooKeeperServer", "PretendEnsemble"}
+EMBEDDED = {"ZooKeeperServerEmbedded", "EmbeddedByProcess"}
 
 
 @pytest.fixture
@@ -43,8 +44,10 @@ def test_java_with_all_that_there_is(
     few = helper("java")
     assert {path.parent for path in few} == {Path("src/test/java/pyzk")}
     assert {path.stem for path in few} == {"PyzkServer", "PyzkCommand", "PyzkExtension"}
-    written = helper("java", "--with", "curator")
-    assert {path.stem for path in written} - {path.stem for path in few} == CURATOR
+    more = helper("java", "--with", "curator")
+    assert {path.stem for path in more} - {path.stem for path in few} == CURATOR
+    written = helper("java", "--with", "embedded", "--with", "curator")
+    assert {path.stem for path in written} - {path.stem for path in more} == EMBEDDED
     sources = ROOT / "examples/java/src/main/java/pyzk"
     assert {path.name for path in written} == {path.name for path in sources.iterdir()}
     for path in written:
