@@ -172,6 +172,7 @@ def test_java(classes: Path, tmp_path: Path) -> None:
         "dataAndSessionsSurviveARestart",
         "whileItIsStoppedNoClientCanConnect",
         "itHasThePortAndTheDirectoryThatItIsGiven",
+        "anotherServerTakesThePortOfAStoppedOne",
         "aClientGoesOnAtAnotherServer",
         "anotherClusterOfStoppedServersHasTheirData",
         "serversStartOneByOne",
