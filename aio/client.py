@@ -356,9 +356,9 @@ class ZooKeeper(TaskFace, of=TrioZooKeeper):
         return self._trio.closing
 
     def submit(self, operation: Operation[T]) -> Pending[T]:
-        """Send an operation without waiting for its result: the way to pipeline from a single task.
+        """Send an operation without waiting for its result. So a single task can pipeline operations.
 
-        Cancelling a wait on the :class:`Pending` leaves the operation alone.
+        Cancelling a wait on the :class:`Pending` does not cancel the operation.
         """
         return self._look(self._trio.submit, operation)
 

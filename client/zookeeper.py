@@ -487,9 +487,9 @@ class ZooKeeper:
         return not self._machine.accepting
 
     def submit(self, operation: Operation[T]) -> Pending[T]:
-        """Send an operation without waiting for its result: the way to pipeline from a single task.
+        """Send an operation without waiting for its result. So a single task can pipeline operations.
 
-        Cancelling a wait on the :class:`Pending` leaves the operation alone.
+        Cancelling a wait on the :class:`Pending` does not cancel the operation.
         """
         return self._submit(operation)
 
