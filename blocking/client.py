@@ -104,7 +104,7 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         move to another one, by the probability rule of the Java client; the session goes on there. The client
         moves when all requests in flight are answered; nothing is lost with the connection.
 
-        :param hosts: ``host:port,host:port``, as for :func:`.connect`.
+        :param hosts: ``host:port,host:port`` or ``srv+zk://name``, as for :func:`.connect`.
         :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not that of this
             client.
         """
@@ -393,7 +393,10 @@ def connect(
     later calls use a new session.
 
     :param hosts: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
-        each round of attempts, and each address of a name counts as a server of its own.
+        each round of attempts, and each address of a name counts as a server of its own. Or
+        ``srv+zk://_zookeeper._tcp.example.com/chroot``, or the same with the Java client's ``dns-srv://``:
+        the servers that the SRV records of that name list. They are looked up again for each round, too, and
+        need dnspython.
     :param session_timeout: seconds without contact after which the server may end the session. The server
         has the last word: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
@@ -406,7 +409,7 @@ def connect(
         created: a new leader of the servers uses that one (docs/lease.md).
     :param ssl_context: speak TLS. The host name is checked as the context demands.
     :param connector: opens the stream to a host name and a port, both as they are in ``hosts``: for tests
-        and tunnels. The client looks up no names then.
+        and tunnels. The client looks up no names then, so ``hosts`` cannot be a name of SRV records.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
     :param follow_config: replace the list of servers by those of the ensemble's configuration, now and

@@ -134,7 +134,7 @@ class ZooKeeper:
         move to another one, by the probability rule of the Java client; the session goes on there. The client
         moves when all requests in flight are answered; nothing is lost with the connection.
 
-        :param hosts: ``host:port,host:port``, as for :func:`.connect`.
+        :param hosts: ``host:port,host:port`` or ``srv+zk://name``, as for :func:`.connect`.
         :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not that of this
             client.
         """
