@@ -121,7 +121,7 @@ BLOCKING = Side(
         (r"\basync iterator\b", "iterator"),
         (r"``trio.current_time\(\)``", "``time.monotonic()``"),
         (r"\btrio.fail_after\b", "timeout"),
-        (r"\n:raises RuntimeError: the caller does not run in trio\.", ""),
+        (r"\n *:raises RuntimeError: the caller does not run in trio\.", ""),
         (r"\b([Tt])asks\b", r"\1hreads"),
         (r"\b([Tt])ask\b", r"\1hread"),
     ),

@@ -1,6 +1,6 @@
 """The contents of the tree, as a test writes them: load them, read them back, compare them. The rules:
 
-* Contents are a mapping of paths or names to data. A :class:`Node` stands where a znode has more than data:
+* Contents are a mapping of paths or names to data. Use a :class:`Node` for a znode that has more than data:
   an ACL, a kind, children. ``...`` stands for a znode with any data.
 * Missing parents are created. Loading takes the same path as a client's multi, so watches fire and the
   history has it; but there is no ACL check of who loads.
@@ -70,10 +70,10 @@ def _check_ttl(node: Node, attribute: attrs.Attribute[int], ttl: int) -> None:
 
 @attrs.frozen(kw_only=True)
 class Node:
-    """A znode, where its data alone does not say enough.
+    """A znode with more than its data: ACL, kind, children.
 
     :ivar data: bytes, or text to be encoded as UTF-8; None is null.
-    :ivar acl: its access control list; open to everyone by default.
+    :ivar acl: its access control list; by default everyone may do everything.
     :ivar kind: ``persistent``, ``ephemeral``, ``container`` or ``ttl``.
     :ivar owner: the id of the session that an ephemeral belongs to.
     :ivar ttl: the TTL in ms, of a TTL znode; these need ``extended_types=True``.

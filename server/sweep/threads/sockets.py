@@ -25,6 +25,7 @@ _PORT: Final = 2181
 
 _real_select = select.select
 _real_poll = select.poll
+_real_socketpair = socket.socketpair
 _real_connect, _real_setsockopt = socket.socket.connect, socket.socket.setsockopt
 _real_recv, _real_recv_into = socket.socket.recv, socket.socket.recv_into
 
@@ -88,8 +89,11 @@ def sockets_replaced(
 ) -> Iterator[None]:
     """Replace what is named in the rules, for as long as the block lasts.
 
+    Sockets that are still open then are closed.
+
     :param connect: makes a connection for a client, by its name, and returns its end.
     """
+    made: list[socket.socket] = []
 
     def connect_socket(sock: socket.socket, address: Any) -> None:
         name = None if turns.current() is None else addresses.name_at(address)
@@ -100,6 +104,13 @@ def sockets_replaced(
         with connect(name) as end:
             os.dup2(end.fileno(), sock.fileno())
         sock.settimeout(timeout)
+        made.append(sock)
+
+    def socketpair(*args: Any, **options: Any) -> tuple[socket.socket, socket.socket]:
+        pair = _real_socketpair(*args, **options)
+        if turns.current() is not None:
+            made.extend(pair)
+        return pair
 
     def setsockopt(sock: socket.socket, level: int, *args: Any) -> None:
         if level != socket.IPPROTO_TCP or turns.current() is None:
@@ -132,6 +143,7 @@ def sockets_replaced(
         (socket.socket, "setsockopt", setsockopt),
         (socket.socket, "recv", recv),
         (socket.socket, "recv_into", recv_into),
+        (socket, "socketpair", socketpair),
         (select, "select", select_sockets),
     ]
     for name, selector, units in ("poll", "PollSelector", 1000.0), ("epoll", "EpollSelector", 1.0):
@@ -141,8 +153,12 @@ def sockets_replaced(
                 (select, name, wrapped),
                 (getattr(selectors, selector), "_selector_cls", staticmethod(wrapped)),
             ]
-    with replacing(new):
-        yield
+    try:
+        with replacing(new):
+            yield
+    finally:
+        for sock in made:
+            sock.close()
 
 
 def _wait(turns: Turns, readers: Any, writers: Any, timeout: float | None) -> None:

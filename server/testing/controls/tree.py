@@ -70,12 +70,7 @@ class TreeControls(ServerBase):
         :raises AssertionError: the tree differs; the message has a line for each znode that differs.
         :raises TypeError: the tree is no mapping, or the path no text.
         """
-        if not isinstance(expected, Mapping) or not isinstance(path, str):
-            swapped = isinstance(expected, str) and isinstance(path, Mapping)
-            raise TypeError(
-                "assert_tree takes the tree, and then the path"
-                + (f"; perhaps assert_tree({{...}}, {expected!r})" if swapped else "")
-            )
+        _check_order(expected, path)
         actual = self._nodes(path)
         lines = finish(tree_io.differences(finish(expecting(path, expected)), actual.items()))
         if lines:
@@ -112,6 +107,18 @@ class TreeControls(ServerBase):
         """
         self._enter(restoring(snapshot))
         snapshot.restore(self.writer())
+
+
+def _check_order(tree: object, path: object) -> None:
+    """Check the types of the arguments of :meth:`TreeControls.assert_tree`.
+
+    :raises TypeError: with a guess if they are in the wrong order.
+    """
+    if isinstance(tree, Mapping) and isinstance(path, str):
+        return
+    swapped = isinstance(tree, str) and isinstance(path, Mapping)
+    guess = f"; perhaps assert_tree({{...}}, {tree!r})" if swapped else ""
+    raise TypeError(f"assert_tree takes the tree, and then the path{guess}")
 
 
 def load_steps(
