@@ -4,8 +4,9 @@ Each control runs in the thread of its servers. First the servers handle all mes
 The control returns when its effects have been sent. So it comes after everything that clients sent before it,
 and before everything that they send later. The decorator :func:`control` does all of that.
 
-An error that says what a test did wrong, or found, loses the frames inside the control. Any other error may be
-a bug in this project: it keeps its frames, and pytest hides only those that carry a call to the server's thread.
+An error that says what a test did wrong, or found, loses the frames inside the control. Any other error may
+be a bug in this project: it keeps its frames, and pytest hides only those that carry a call to the server's
+thread.
 """
 
 from __future__ import annotations
