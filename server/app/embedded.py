@@ -25,6 +25,7 @@ def open_server(
     data: str | os.PathLike[str] | None = None,
     hostile: int | None = None,
     patience: float = PATIENCE,
+    otlp: str | None = None,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalServer]:
     """Run a server in the caller's trio run: an async context manager that yields its controls.
@@ -41,6 +42,8 @@ def open_server(
         (:mod:`pyzk.server.testing.hostile`).
     :param patience: seconds of virtual time in which clients may do nothing but ping; then a test under
         ``autojump_clock`` ends, for it waits in vain. ``math.inf``: it never does.
+    :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
+        (``docs/operations.md``).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: for a setting that does not exist.
     :raises ValueError: for one out of range.
@@ -49,7 +52,7 @@ def open_server(
     :raises StorageError: on entering, if the data cannot be used.
     """
     return Launch(
-        clock, record, history_limit, settings_of(settings), hostile, data, serve_http, patience
+        clock, record, history_limit, settings_of(settings), hostile, data, serve_http, patience, otlp
     ).open()
 
 

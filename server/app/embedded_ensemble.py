@@ -28,6 +28,7 @@ def _launch(
     record: bool,
     history_limit: int,
     timing: Timing | None,
+    otlp: str | None,
     settings: dict[str, Any],
 ) -> EnsembleLaunch:
     __tracebackhide__ = True
@@ -38,7 +39,7 @@ def _launch(
             f"timing must be a Timing, such as Timing(sync_limit=5, election_ms=200), not {timing!r}"
         )
     members, given = made_up(participants, observers), settings_of(settings)
-    return EnsembleLaunch(members, clock, record, history_limit, timing, given, serve_http)
+    return EnsembleLaunch(members, clock, record, history_limit, timing, given, serve_http, otlp=otlp)
 
 
 def open_ensemble(
@@ -49,6 +50,7 @@ def open_ensemble(
     record: bool = True,
     history_limit: int = HISTORY_LIMIT,
     timing: Timing | None = None,
+    otlp: str | None = None,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalEnsemble]:
     """Run a pretend ensemble in the caller's trio run: an async context manager that yields its controls.
@@ -59,13 +61,15 @@ def open_ensemble(
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept for each server.
     :param timing: how long servers need to notice a silent link, and to elect a leader.
+    :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
+        (``docs/operations.md``).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`, of all servers. Where a port
         is named, the first server has it, the second the next, and so on; by default the kernel chooses.
     :raises TypeError: for a setting that does not exist, or an argument of another type.
     :raises ValueError: for one out of range, or a number of servers that is none.
     :raises OSError: on entering, if an address cannot be bound.
     """
-    return _launch(participants, observers, clock, record, history_limit, timing, settings).open()
+    return _launch(participants, observers, clock, record, history_limit, timing, otlp, settings).open()
 
 
 class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
@@ -88,11 +92,12 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         record: bool = True,
         history_limit: int = HISTORY_LIMIT,
         timing: Timing | None = None,
+        otlp: str | None = None,
         **settings: Any,
     ) -> None:
         __tracebackhide__ = True
         super().__init__()
-        self._launch = _launch(participants, observers, clock, record, history_limit, timing, settings)
+        self._launch = _launch(participants, observers, clock, record, history_limit, timing, otlp, settings)
 
     def __repr__(self) -> str:
         where = self.hosts if self._inside is not None else "not running"

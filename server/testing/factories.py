@@ -58,8 +58,8 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
 
     :param check_leaks: whether sessions that are left at its end are an error; by default what
         ``--zk-check-leaks`` says.
-    :param settings: as for :class:`.EmbeddedServer`; ``tick_time`` and ``hostile`` are by default what
-        ``--zk-tick-time`` and ``--zk-hostile`` say.
+    :param settings: as for :class:`.EmbeddedServer`; ``tick_time``, ``hostile`` and ``otlp`` are by
+        default what ``--zk-tick-time``, ``--zk-hostile`` and ``--zk-otlp`` say.
     """
 
     @pytest.fixture(scope=scope)
@@ -68,7 +68,8 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
         from . import EmbeddedServer
 
         numbers = {name: option(request.config, name) for name in ("tick_time", "hostile")}
-        given = {name: int(number) for name, number in numbers.items() if number} | settings
+        given: dict[str, Any] = {name: int(number) for name, number in numbers.items() if number}
+        given |= _spans(request.config) | settings
         with EmbeddedServer(**given) as server:
             servers = request.node.stash.setdefault(SERVERS, {})
             name = request.fixturename or "zk_server"
@@ -83,12 +84,18 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
     return zk_server
 
 
+def _spans(config: pytest.Config) -> dict[str, str]:
+    """Return the argument that names the collector of spans, if there is one."""
+    url = option(config, "otlp")
+    return {"otlp": url} if url else {}
+
+
 def zk_ensemble(
     participants: int = 3, observers: int = 0, *, scope: Scope = "function", **settings: Any
 ) -> Any:
     """Make a fixture that is a fresh, empty :class:`.EmbeddedEnsemble`.
 
-    :param settings: as for :class:`.EmbeddedEnsemble`.
+    :param settings: as for :class:`.EmbeddedEnsemble`; ``otlp`` is by default what ``--zk-otlp`` says.
     """
 
     @pytest.fixture(scope=scope)
@@ -96,7 +103,7 @@ def zk_ensemble(
         """A fresh, empty ensemble of three servers in a thread: an EmbeddedEnsemble."""
         from . import EmbeddedEnsemble
 
-        with EmbeddedEnsemble(participants, observers, **settings) as ensemble:
+        with EmbeddedEnsemble(participants, observers, **_spans(request.config) | settings) as ensemble:
             servers = request.node.stash.setdefault(SERVERS, {})
             name = request.fixturename or "zk_ensemble"
             servers[name] = ensemble
