@@ -28,7 +28,7 @@ class Acquirable(TaskFace, Generic[G], of=TrioAcquirable):
     _trio: TrioAcquirable[Any]
 
     async def acquire(self, *, wait: bool = True) -> G:
-        """Acquire without a block: run what relies on the grant in ``async with grant.scope()``, and call
+        """Acquire without a block. Run the code that relies on the grant in ``async with grant.scope()``, and call
         ``await grant.release()`` at the end."""
         return await self._call(self._trio.acquire, wait=wait)
 
@@ -49,14 +49,14 @@ class Acquirable(TaskFace, Generic[G], of=TrioAcquirable):
 
 
 class Grant(TaskFace, of=TrioGrant):
-    """A lock that is held; leadership and leases are such locks too.
+    """A lock that is held. Leadership and the leases of a semaphore are grants too.
 
     :ivar token: the fencing token: the czxid of the znode that holds the lock. The tokens of successive
         holders grow, whatever happens to the path. Hand the token to the resource that the lock guards, and
         let the resource refuse lower tokens. (The number in the znode's name is no such token: the server
         counts from 0 again when the parent was deleted.)
-    :ivar path: the znode that holds the lock; ``paths`` are both znodes of ``layout="both"``.
-    :ivar sequence: the number in the name of the znode; the lowest number stands first.
+    :ivar path: the path of the znode that holds the lock. With ``layout="both"``, ``paths`` has both znodes.
+    :ivar sequence: the number in the name of the znode; the lowest number is first.
     :ivar retries: how many times the contender had to begin anew.
     :ivar waited: seconds from the first attempt to the grant.
     :ivar shared: whether this is the grant of a reader.
@@ -150,35 +150,35 @@ class Grant(TaskFace, of=TrioGrant):
         return self._wrap(self._trio.fences())
 
     def check(self) -> None:
-        """Check, by the clock and by what the client knows, that the lock is still held. Asks nobody.
+        """Check, by the clock and by what the client knows, that the lock is still held. Sends no request.
 
         :raises LockLost: it is lost, or was released.
         """
         self._look_until_limit(self._trio.check)
 
     def on_lost(self, function: Callable[[], object]) -> None:
-        """Call ``function()`` when the lock is lost; at once if it is. A release is no loss. It must not
-        raise."""
+        """Call ``function()`` when the lock is lost, or at once if it is lost already. A release is not a
+        loss. The function must not raise."""
         self._look(self._trio.on_lost, self._notice(function))
 
     async def verify(self) -> None:
         """Ask the server whether the lock is still held.
 
-        :raises LockLost: it is not; from then on the lock counts as lost.
+        :raises LockLost: the lock is not held any more; from now on it counts as lost.
         """
         return await self._call(self._trio.verify)
 
     def scope(self) -> AbstractAsyncContextManager[None]:
-        """Open a block that relies on the lock, for :meth:`.Acquirable.acquire`. The block is cancelled when
-        the lock may have been lost.
+        """Open a block that relies on the lock. Use it after :meth:`.Acquirable.acquire`. The block is
+        cancelled when the lock may have been lost.
 
         :raises LockLost: the lock was lost, or was released before the block began.
         """
         return self._block(self._trio.scope())
 
     async def release(self) -> None:
-        """Give up the lock. A lost connection is no error: the client deletes the znodes later. A lock that
-        was entered several times is given up with the last release.
+        """Release the lock. A lost connection is not an error: the client then deletes the znodes later. A
+        lock that was entered several times is released by the last call.
 
         :raises LockLost: the lock was lost before.
         :raises NoAuthError: the ACL does not allow to delete the znode.
@@ -239,7 +239,7 @@ class WriteGrant(Grant, of=TrioWriteGrant):
         return self._wrap(self._trio.acl)
 
     def downgrade(self) -> AbstractAsyncContextManager[Grant]:
-        """Go on as a reader: other readers are let in, and no writer comes in between.
+        """Become a reader: other readers get the lock too, and no writer gets it in between.
 
             async with rw.write() as grant:
                 ...

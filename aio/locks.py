@@ -36,30 +36,32 @@ class Lock(Acquirable[Grant], of=TrioLock):
         async with lock as grant:
             await zk.multi([grant.fence(), SetData("/printer", b"...")])
 
-    First come, first served. Each contender is a child of the path; the end of its session frees the lock.
-    When the lock may have been lost, the body is cancelled before another can have the lock, and the block
-    raises :class:`LockLost`: see ``suspended``. Any number of tasks may use one object; each block is a
-    contender of its own.
+    Contenders get the lock in the order in which they came. Each contender is a child of the path. The end of
+    its session frees the lock. When the lock may have been lost, the body is cancelled before another client
+    can get the lock, and the block raises :class:`LockLost`: see ``suspended``. Any number of tasks may use
+    one object. Each block is a separate contender.
 
     :param path: the parent of the contenders; created when it is missing.
     :param data: the data of the contender's znode.
-    :param layout: which libraries see our contenders: ``"curator"`` (also Go and aiozk), ``"kazoo"`` (also Go
-        and aiozk), or ``"both"``, which creates two znodes. Ours wait for the contenders of all of them.
+    :param layout: the libraries that see this lock's contenders: ``"curator"`` (also Go and aiozk),
+        ``"kazoo"`` (also Go and aiozk), or ``"both"``, which creates two znodes. With each layout, this lock
+        waits for the contenders of all these libraries.
     :param reentrant: whether a task that holds the lock may enter it again. If not, that raises
         :class:`Deadlock`.
-    :param local_queue: whether the tasks that use this object wait in a queue of this process, and one of
-        them at a time contends at the server: a single znode, however many tasks there are.
+    :param local_queue: whether the tasks that use this object wait in a queue of this process. Then only one
+        of them at a time contends at the server, with one znode.
     :param max_handoffs: with ``local_queue``, how many times in a row the lock may be passed on to the next
         task of this process before contenders elsewhere get their turn. The token stays the same.
-    :param monitor: whether to watch the own znode (with ``layout="both"``, both), so that the holder learns
-        when a client deletes it or asks for the lock back. Costs one request for each znode.
+    :param monitor: whether to watch the holder's znode (with ``layout="both"``, both znodes), so that the
+        holder learns when a client deletes it or asks for the lock back. This costs one request for each
+        znode.
     :param on_revoke: what the holder does when it is asked for the lock back (:func:`revoke`).
         ``"ignore"``: only set ``grant.revoked``. ``"cancel"``: the body is cancelled, and the block raises
         :class:`LockRevoked`. Or a function, called with the grant; if it raises, the body is cancelled, and
         the block raises that error.
     :param recognise: the kinds of contenders to wait for.
     :param strategy: how to wait; for comparisons.
-    :param purpose: what ours contend for; the other recipes of this package give another one.
+    :param purpose: the kind of lock; the other recipes of this package use another kind.
     :param grant_type: makes the grant: :class:`.Grant` or a subclass of it.
     :param options: :class:`.HoldingOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``.
@@ -110,8 +112,8 @@ class Lock(Acquirable[Grant], of=TrioLock):
         )
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """Acquire the lock without a block: run what relies on it in ``async with grant.scope()``, and call
-        ``await grant.release()`` at the end.
+        """Acquire the lock without a block. Run the code that relies on it in ``async with grant.scope()``, and
+        call ``await grant.release()`` at the end.
 
         :raises WouldBlock: the lock is not free, and ``wait`` is False.
         :raises Deadlock: this task holds the lock already, and the lock is not reentrant.
@@ -123,16 +125,16 @@ class Lock(Acquirable[Grant], of=TrioLock):
         return await self._call(self._trio.acquire, wait=wait)
 
     async def contenders(self) -> list[Contender]:
-        """List the holder and those that wait, in order. The first one holds the lock (of several readers,
-        the first of them)."""
+        """List the holder and the waiting contenders, in order. The first one holds the lock. If several
+        readers hold it, the first one is one of them."""
         return await self._call(self._trio.contenders)
 
     async def is_locked(self) -> bool:
-        """Return whether any contender, ours or another library's, holds the lock."""
+        """Return whether any contender of any library holds the lock."""
         return await self._call(self._trio.is_locked)
 
     def statistics(self) -> LockStatistics:
-        """Return a copy of the figures of this object."""
+        """Return a copy of the counters of this object."""
         return self._wrap(self._trio.statistics())
 
 
@@ -148,8 +150,8 @@ class WriteLock(Lock, of=TrioWriteLock):
 class LockRegistry(TaskFace, of=TrioLockRegistry):
     """One lock for each key, below one path: ``async with registry["user/7"]``.
 
-    A key may be any text but the empty one. The same object stands for a key for as long as a task uses the
-    object, so that local queues and reentrancy work.
+    A key may be any text that is not empty. A key gives the same object as long as a task uses that object,
+    so local queues and reentrancy work.
 
     :param options: the options of :class:`Lock`.
     """
@@ -168,7 +170,7 @@ class LockRegistry(TaskFace, of=TrioLockRegistry):
 
 
 class RWLock(TaskFace, of=TrioRWLock):
-    """A read/write lock on a path: first come, first served, readers side by side.
+    """A read/write lock on a path: one writer, or any number of readers, in the order in which they came.
 
         rw = RWLock(zk, "/config-lock")
         async with rw.read() as grant: ...
@@ -180,7 +182,7 @@ class RWLock(TaskFace, of=TrioRWLock):
     plain Lock, which does not see readers (trap E-51). A writer of Curator 5.4 that becomes a reader goes to
     the end of the queue, so a writer that waits, ours too, gets in beside it.
 
-    :param options: the options of :class:`.Lock`, but ``local_queue`` and ``max_handoffs``.
+    :param options: the options of :class:`.Lock`, except ``local_queue`` and ``max_handoffs``.
     """
 
     _trio: TrioRWLock
@@ -197,7 +199,7 @@ class RWLock(TaskFace, of=TrioRWLock):
         self._make(zk, path, **options)
 
     def read(self) -> Lock:
-        """Return the reading side: a lock like any other, but several readers hold it at a time."""
+        """Return the reading side: a lock that several readers can hold at a time."""
         return self._wrap(self._trio.read())
 
     def write(self) -> WriteLock:
@@ -282,9 +284,9 @@ class Semaphore(Acquirable[Grant], of=TrioSemaphore):
         at ``<path>-__lock__``, and the limit as the data of the path, which is then persistent. The two do
         not see each other: choose one for all users of a path. Children of another layout are logged once;
         with ``"kazoo"`` each of them takes up a lease, as it does for kazoo.
-    :param limit_source: a shared value that says how many leases there are; while it has no value,
-        ``limit`` counts. A higher limit takes effect at once; after a lower one no lease is given out
-        until enough have come back. Not with ``layout="kazoo"``, whose limit is fixed.
+    :param limit_source: a shared value that holds the number of leases. While it has no value, ``limit`` is
+        used. A higher limit takes effect at once. With a lower limit, no lease is granted until enough leases
+        were released. Not possible with ``layout="kazoo"``, whose limit is fixed.
     :param data: the data of the leases' znodes.
     :param options: :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
@@ -319,7 +321,7 @@ class Semaphore(Acquirable[Grant], of=TrioSemaphore):
         self._make(zk, path, limit, layout=layout, limit_source=limit_source, data=data, **options)
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """Acquire a lease without a block: run what relies on it in ``async with lease.scope()``, and call
+        """Acquire a lease without a block. Run the code that relies on it in ``async with lease.scope()``, and call
         ``await lease.release()`` at the end.
 
         :raises WouldBlock: ``wait`` is False, and no lease is free, or another contender acquires or waits.
@@ -391,17 +393,17 @@ class MultiLock(Acquirable[Grants], of=TrioMultiLock):
 async def contenders(
     zk: ZooKeeper, path: str, recognise: frozenset[ContenderKind] = DEFAULT_KINDS
 ) -> list[Contender]:
-    """List the holder of a lock and those that wait for it, in order, whatever library they use.
+    """List the holder of a lock and the waiting contenders of all libraries, in order.
 
-    Costs a list of the children and a read of each. A contender that goes meanwhile is left out. A contender
-    of ``layout="both"`` is listed twice, once for each of its znodes.
+    This costs one request for the list of children, and one for each child. A contender that leaves meanwhile
+    is left out. A contender of ``layout="both"`` is listed twice, once for each of its znodes.
     """
     return await TASKS.ask(trio_contenders, zk, path, recognise)
 
 
 async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
-    """Ask a holder to give a lock back. The holder may ignore that. Curator's revocable locks understand it,
-    and ours (``on_revoke``). If the contender has gone meanwhile, nothing happens.
+    """Ask a holder to give a lock back. The holder may ignore that. Curator's revocable locks understand the
+    request, and so do the locks of this package (``on_revoke``). If the contender has left, nothing happens.
 
     :param contender: one of :meth:`Lock.contenders`, or the path of its znode.
     """

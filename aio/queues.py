@@ -31,7 +31,7 @@ class ItemQueue(TaskFace, of=TrioItemQueue):
     are no items are skipped, and reported once in the log. Above 10,000 items listing them is expensive; use
     several queues (recipe-rules.md trap E-42).
 
-    :ivar path: of the queue.
+    :ivar path: the path of the queue.
     """
 
     _trio: TrioItemQueue

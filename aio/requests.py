@@ -118,7 +118,7 @@ class Transaction(TaskFace, of=TrioTransaction):
         self._trio.set(path, data, version=version)
 
     def check(self, path: str, *, version: int = -1) -> None:
-        """Demand that the znode exists and that its data has this version (-1: any). The result is None."""
+        """Require that the znode exists and that its data has this version (-1: any). The result is None."""
         self._trio.check(path, version=version)
 
     async def commit(self) -> list[Any]:

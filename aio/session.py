@@ -32,12 +32,13 @@ class Session(TaskFace, of=TrioSession):
 
     @property
     def password(self) -> bytes:
-        """The password of the session: with the id, what it takes to resume it."""
+        """The password of the session. The id and the password are needed to resume the session."""
         return self._trio.password
 
     @property
     def generation(self) -> int:
-        """1 for the first session, one more for each that replaced an expired one."""
+        """The number of the session: 1 for the first one, and 1 more for each session that replaced an
+        expired one."""
         return self._trio.generation
 
     @property
@@ -47,7 +48,7 @@ class Session(TaskFace, of=TrioSession):
 
     @property
     def negotiated_timeout(self) -> float:
-        """The session timeout in seconds; before there is a session, the one that was asked for."""
+        """The session timeout in seconds. Before there is a session, it is the timeout that was asked for."""
         return self._trio.negotiated_timeout
 
     @property
@@ -67,16 +68,17 @@ class Session(TaskFace, of=TrioSession):
 
     @property
     def changed(self) -> asyncio.Event:
-        """Set at the next change of state. Take it before you look at the state, and no change is missed."""
+        """Set at the next change of state. Get this event before you read the state; then you miss no
+        change."""
         return self._wrap(self._trio.changed)
 
     async def wait_change(self) -> SessionState:
-        """Wait for the next change of state and return the state as it is then. Two quick changes may look
-        like one: :meth:`changes` keeps them apart."""
+        """Wait for the next change of state and return the new state. Two quick changes may look like one:
+        :meth:`changes` returns each of them."""
         return await self._call(self._trio.wait_change)
 
     async def wait_connected(self) -> None:
-        """Wait until requests are being served; all of them, not only reads by a read-only server.
+        """Wait until the client is connected to a server that serves reads and writes.
 
         :raises SessionExpiredError: the session has expired, and no new one will follow.
         :raises ClosingError: the client was closed.
@@ -85,9 +87,9 @@ class Session(TaskFace, of=TrioSession):
         return await self._call(self._trio.wait_connected)
 
     async def wait_served(self) -> None:
-        """Wait until at least reads are being served, if only by a read-only server.
+        """Wait until the client is connected to any server, also to a read-only one.
 
-        It raises what :meth:`wait_connected` raises.
+        It raises the errors of :meth:`wait_connected`.
         """
         return await self._call(self._trio.wait_served)
 

@@ -106,8 +106,9 @@ class Counter(TaskFace, Generic[N], of=TrioCounter):
         return await self._call(self._trio.compare_and_set, expected, value)
 
     async def reserve(self: Counter[int], count: int) -> range:
-        """Reserve the next ``count`` numbers: no two callers get the same number. If a lost reply leaves open
-        whether they were reserved, the next numbers are: there may be gaps.
+        """Reserve the next ``count`` numbers, so that no two callers get the same number. If a reply is lost,
+        it may be unknown whether the numbers were reserved. Then the call reserves the numbers after them, so
+        there may be gaps.
 
         :raises ValueError: ``count`` is less than 1.
         :raises TypeError: the numbers are floats.

@@ -17,7 +17,7 @@ from .face import ThreadFace
 
 
 class Barrier(ThreadFace, of=TrioBarrier):
-    """A barrier at a path: it stands while the znode exists.
+    """A barrier at a path. It is closed while its znode exists.
 
         barrier = Barrier(zk, "/barriers/migration")
         barrier.create()                          # one client stops the others
@@ -57,7 +57,8 @@ class Barrier(ThreadFace, of=TrioBarrier):
         return self._call(self._trio.create)
 
     def remove(self) -> bool:
-        """Remove the barrier. Returns whether it existed; after a lost reply, whether it may have existed.
+        """Remove the barrier. Returns whether it existed. After a lost reply, returns whether it may have
+        existed.
 
         :raises SessionExpiredError: the session has ended meanwhile.
         :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
@@ -65,7 +66,8 @@ class Barrier(ThreadFace, of=TrioBarrier):
         return self._call(self._trio.remove)
 
     def wait(self) -> None:
-        """Wait until the barrier does not exist. Goes on after the connection or the session was lost."""
+        """Wait until the barrier does not exist. The wait survives the loss of the connection and of the
+        session."""
         return self._call(self._trio.wait)
 
 
@@ -77,8 +79,8 @@ class DoubleBarrier(ThreadFace, of=TrioDoubleBarrier):
             ...                # the work
                                # waits until all others have ended theirs
 
-    A member that comes when three are in already joins them. The block's value is the path of the member's
-    znode. Any number of threads may use one object, for one round after the other; each block is a member.
+    A member that comes when three members are in already joins them. The block's value is the path of the
+    member's znode. Any number of threads may use one object, in any number of rounds. Each block is a member.
 
     If the body raises or is cancelled, the member leaves without waiting. If the session ends between the
     beginning of the block and its end, the body is cancelled, and the block raises :class:`BarrierBroken`. A
@@ -86,10 +88,10 @@ class DoubleBarrier(ThreadFace, of=TrioDoubleBarrier):
     deleted later counts as gone.
 
     The layout is that of Curator's DistributedDoubleBarrier. Members of Curator and kazoo may take part:
-    every child but ``ready`` counts. Members of kazoo delete ``ready`` when they *begin* to leave. So a
-    member of ours that had no connection from before ``ready`` was created until after that cannot see that
-    it was let in, and goes on waiting. Ending a round needs the right to write the data of ``path``, which
-    stay the same.
+    every child except ``ready`` counts. Members of kazoo delete ``ready`` when they *begin* to leave. If one
+    of this recipe's members has no connection from before ``ready`` is created until after that, it cannot
+    see that it was let in, and keeps waiting. To end a round, a member needs the permission to write the data
+    of ``path``. It writes the same data.
 
     :param parties: how many members are needed to begin.
     :param data: the data of the member's znode.

@@ -45,18 +45,21 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
 
     Each method that asks the server may raise, besides the errors that its docstring names:
 
-    * :class:`ConnectionLossError`. Of a write, ``sent`` says whether it may have been applied. A read was
-      repeated by the client, and failed because there was no server for the length of the session timeout.
+    * :class:`ConnectionLossError`: the connection was lost. For a write, ``sent`` says whether the write may
+      have been applied. A read fails only if the client had no server for the length of the session timeout;
+      before that the client repeats it.
     * :class:`SessionExpiredError` and :class:`ClosingError`.
-    * :class:`BadArgumentsError` for an argument that cannot be sent, before anything is sent.
-    * :class:`UnimplementedError` if the server is older than the docstring says; 3.5 if it says nothing.
+    * :class:`BadArgumentsError`: an argument cannot be sent. Nothing was sent.
+    * :class:`UnimplementedError`: the server is older than the docstring says. Without such a sentence, a
+      method needs a server of release 3.5 or later.
 
-    Cancelling a call withdraws a request that has not left the client. One that has left is carried out.
+    Cancelling a call withdraws a request that has not left the client. A request that has left the client is
+    carried out.
 
     :ivar chroot: the path in front of every path; ``""`` for none.
-    :ivar session: the session, and what is known of it.
+    :ivar session: the state of the session.
     :ivar on_submit: called with each operation that is submitted here; None for nothing.
-    :ivar janitor: removes, in the background, what cancelled or failed threads could not.
+    :ivar janitor: deletes, in the background, the znodes that cancelled or failed threads could not delete.
     """
 
     _trio: TrioZooKeeper
@@ -100,19 +103,21 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         return self._trio.event_count
 
     def update_hosts(self, hosts: str) -> None:
-        """Replace the list of servers. So that each server gets its share of the clients, this client may
-        move to another one, by the probability rule of the Java client; the session goes on there. The client
-        moves when all requests in flight are answered; nothing is lost with the connection.
+        """Replace the list of servers.
+
+        The client may move to another server and keeps its session, so that each server gets its share of the
+        clients. It decides by the probability rule of the Java client. It moves when all requests in flight
+        are answered, so no request is lost.
 
         :param hosts: ``host:port,host:port``, as for :func:`.connect`.
-        :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not that of this
+        :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not the chroot of this
             client.
         """
         return self._call(self._trio.update_hosts, hosts)
 
     def view(self, path: str) -> ZooKeeper:
-        """Return a client whose paths lie below a znode of this one. Both have the same connection and the
-        same session: a view costs nothing, needs no closing, and ends with the client.
+        """Return a client whose paths are relative to a znode of this client. Both have the same connection
+        and the same session. A view costs nothing, and it ends with this client: do not close it.
 
             jobs = zk.view("/app/jobs")
             jobs.get("/a")  # the znode /app/jobs/a of zk
@@ -126,8 +131,8 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
     def add_auth(self, scheme: str, credential: bytes | str) -> None:
         """Add an identity to this connection and to every later one: ``add_auth("digest", "user:password")``.
 
-        :raises AuthFailedError: the server refused the identity. It closes the connection, and the client
-            opens another.
+        :raises AuthFailedError: the server refused the identity. The server closes the connection, and the
+            client opens another one.
         """
         return self._request(self._trio.add_auth, scheme, credential)
 
@@ -140,9 +145,9 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         :param make_parents: create missing parents, persistent and with the same ACL.
         :param options: ``acl``, ``ephemeral``, ``sequential``, ``container``, ``ttl`` (seconds):
             see :class:`Create`.
-        :raises NodeExistsError: there is such a znode.
-        :raises NoNodeError: there is no parent; with ``make_parents``, after 100 rounds in which it was gone
-            again.
+        :raises NodeExistsError: the znode exists already.
+        :raises NoNodeError: the parent does not exist. With ``make_parents``: it was deleted again in each of
+            100 attempts.
         :raises NoChildrenForEphemeralsError: the parent is ephemeral.
         :raises NoAuthError: the ACL of the parent does not allow it.
         :raises InvalidACLError: the server does not accept the ACL.
@@ -157,12 +162,11 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         return self._direct(self._trio.create_with_stat, path, data, make_parents=make_parents, **options)
 
     def ensure_path(self, path: str, *, acl: Sequence[ACL] | None = None, container: bool = False) -> None:
-        """Create a znode and its parents, as far as they are missing. ``/`` stands for the chroot, which is
-        created as well.
+        """Create a znode and its parents if they are missing. ``/`` means the chroot, which is created too.
 
-        :param acl: of the znodes that are created; everything for everyone if None.
+        :param acl: the ACL of the znodes that are created; everything for everyone if None.
         :param container: create containers.
-        :raises NoNodeError: the server refuses a znode below ``/``, as an injected fault may do.
+        :raises NoNodeError: the server refuses a znode below ``/``, for example because of an injected fault.
         :raises NoChildrenForEphemeralsError: one of the parents is ephemeral.
         :raises NoAuthError: the ACL of a parent does not allow it.
         :raises InvalidACLError: the server does not accept the ACL.
@@ -184,7 +188,8 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         """Delete a znode.
 
         :param version: the version that its data must have; -1 for any.
-        :param recursive: first delete all znodes below. This is no transaction: other clients see it happen.
+        :param recursive: first delete all znodes below. This is not a transaction: other clients see the
+            steps.
         :raises NoNodeError: there is no such znode.
         :raises NotEmptyError: it has children.
         :raises BadVersionError: its data has another version.
@@ -234,7 +239,7 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         :raises NewConfigNoQuorumError: too few of the new members are connected and up to date.
         :raises ReconfigInProgressError: another change is under way.
         :raises BadVersionError: the present configuration has another version.
-        :raises NoAuthError: this client is not allowed to.
+        :raises NoAuthError: this client is not allowed to do this.
         """
         return self._direct(self._trio.reconfig, joining, leaving, new_members, from_config=from_config)
 
@@ -256,12 +261,12 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         return self._direct(self._trio.exists, path)
 
     def exists_and_watch(self, path: str) -> tuple[Stat | None, Watch]:
-        """Read as :meth:`exists` does, and arm a watch. If there is no such znode, it fires when the znode is
-        created, else when the data changes or the znode is deleted."""
+        """Read as :meth:`exists` does, and arm a watch. If the znode does not exist, the watch fires when it
+        is created. Otherwise the watch fires when the data changes or the znode is deleted."""
         return self._request(self._trio.exists_and_watch, path)
 
     def get_children(self, path: str) -> list[str]:
-        """Read the names of the children, which come in no particular order.
+        """Read the names of the children, in no particular order.
 
         :raises NoNodeError: there is no such znode.
         :raises NoAuthError: the ACL does not allow it.
@@ -269,7 +274,7 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         return self._direct(self._trio.get_children, path)
 
     def get_children_and_stat(self, path: str) -> tuple[list[str], Stat]:
-        """Read as :meth:`get_children` does, and the Stat of the parent."""
+        """Read the names of the children as :meth:`get_children` does, and the Stat of the parent."""
         return self._direct(self._trio.get_children_and_stat, path)
 
     def get_children_and_watch(self, path: str) -> tuple[list[str], Watch]:
@@ -304,13 +309,14 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
     def multi_read(self, operations: Iterable[GetData | GetChildren]) -> list[Any]:
         """Carry out several :class:`GetData` and :class:`GetChildren` in one round trip. Server 3.6 or later.
 
-        :returns: for each, in order, what it returns alone, or the error that it raises alone.
+        :returns: for each operation, in order, its result, or the error that it would raise alone.
         """
         return self._direct(self._trio.multi_read, operations)
 
     def sync(self, path: str = "/") -> None:
-        """Wait until the connected server has everything that the ensemble had committed when this was asked.
-        A read submitted after it, even without waiting, sees at least that state."""
+        """Wait until the connected server has applied everything that the ensemble had committed when the
+        call was made. A read that is submitted after it, even without waiting for it, sees at least that
+        state."""
         return self._direct(self._trio.sync, path)
 
     def who_am_i(self) -> list[ClientInfo]:
@@ -318,7 +324,7 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         return self._direct(self._trio.who_am_i)
 
     def get_config(self) -> tuple[Data, Stat]:
-        """Read the configuration of the ensemble and its Stat, whose version is what :meth:`reconfig` takes.
+        """Read the configuration of the ensemble and its Stat.
 
         :raises NoAuthError: the ACL does not allow it.
         """
@@ -341,8 +347,8 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
 
         The watch is armed when the block begins: read inside it.
 
-        :param recursive: also report all znodes below. CHILD events come only without it.
-        :param buffer: how many unread events are kept. If more come, one Missed takes the place of all.
+        :param recursive: report all znodes below the path too. CHILD events come only without it.
+        :param buffer: how many unread events are kept. If more come, one Missed replaces all of them.
         """
         return self._block(self._trio.watch(path, recursive=recursive, buffer=buffer))
 
@@ -352,9 +358,9 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         return self._trio.closing
 
     def submit(self, operation: Operation[T]) -> Pending[T]:
-        """Send an operation without waiting for its result: the way to pipeline from a single thread.
+        """Send an operation without waiting for its result. So a single thread can pipeline operations.
 
-        Cancelling a wait on the :class:`Pending` leaves the operation alone.
+        Cancelling a wait on the :class:`Pending` does not cancel the operation.
         """
         return self._look(self._trio.submit, operation)
 
@@ -378,7 +384,7 @@ def connect(
     observer: Observer | None = None,
     rng: random.Random | None = None,
 ) -> AbstractContextManager[ZooKeeper]:
-    """Open a client with a session, for as long as a block lasts.
+    """Open a client with a session, until the end of the block.
 
         with connect("10.0.0.1:2181,10.0.0.2:2181/app", session_timeout=10) as zk:
             ...
@@ -387,40 +393,40 @@ def connect(
     closes the session, and the server deletes its ephemeral znodes. Exceptions of the block come out as they
     are, not in a group.
 
-    When the server says that the session has expired, the block is cancelled and ``connect`` raises
-    :class:`SessionExpiredError`: its ephemeral znodes are gone. With ``on_expired="new_session"`` the
-    block goes on: all pending calls raise SessionExpiredError, ``session.generation`` goes up by 1, and
+    When the server says that the session has expired, its ephemeral znodes are gone. Then the block is
+    cancelled, and ``connect`` raises :class:`SessionExpiredError`. With ``on_expired="new_session"`` the
+    block continues: all pending calls raise SessionExpiredError, ``session.generation`` increases by 1, and
     later calls use a new session.
 
     :param hosts: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
         each round of attempts, and each address of a name counts as a server of its own.
-    :param session_timeout: seconds without contact after which the server may end the session. The server
-        has the last word: see ``session.negotiated_timeout``.
+    :param session_timeout: seconds without contact after which the server may end the session. The server may
+        choose another timeout: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
     :param close_grace: seconds that leaving the block may take to finish the janitor's jobs and to close the
         session.
     :param auth: pairs of scheme and credential, as for :meth:`.ZooKeeper.add_auth`.
-    :param sasl: name and password of a user: log in by SASL DIGEST-MD5, on each connection before anything
-        else is sent.
+    :param sasl: name and password of a user. The client logs in by SASL DIGEST-MD5 on each connection, before
+        it sends anything else.
     :param resume: id and password of a session to take over. Give the ``session_timeout`` with which it was
         created: a new leader of the servers uses that one (docs/lease.md).
-    :param ssl_context: speak TLS. The host name is checked as the context demands.
-    :param connector: opens the stream to a host name and a port, both as they are in ``hosts``: for tests
-        and tunnels. The client looks up no names then.
+    :param ssl_context: use TLS. The context says how the host name is checked.
+    :param connector: opens the stream to a host name and a port, which are those in ``hosts``. It is for
+        tests and tunnels. The client then looks up no names.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
     :param follow_config: replace the list of servers by those of the ensemble's configuration, now and
         whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
-    :param read_only: be served by read-only servers, too, while there is no other: reads are answered, writes
-        raise :class:`NotReadOnlyError`, and the client looks for a full server. The block may begin so.
-    :param observer: is told of state changes, failed attempts and requests: for metrics.
-    :param rng: decides the order of the servers and the pauses between attempts.
+    :param read_only: connect to a read-only server too, while no other server answers. Then reads are
+        answered, writes raise :class:`NotReadOnlyError`, and the client looks for a full server. The block
+        may begin in this state.
+    :param observer: gets state changes, failed attempts and requests, for metrics.
+    :param rng: the random numbers for the order of the servers and the pauses between attempts.
     :raises ConnectionLossError: there is no session within ``connect_timeout``.
-    :raises AuthFailedError: the first server refuses an identity; or after a lost connection some server
-        refuses one, and no other server accepts it.
+    :raises AuthFailedError: the first server refuses an identity; or, after a lost connection, a server
+        refuses one and no other server accepts it.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
-    :raises ValueError: a parameter is not what it must be.
-    :raises RuntimeError: this is no thread of trio.
+    :raises ValueError: a parameter has a wrong type or value.
     """
     return THREADS.block(
         None,
@@ -454,9 +460,9 @@ def retry(zk: ZooKeeper, call: Callable[[ZooKeeper], T], *, policy: Policy | Non
 
         retry(zk, increase, policy=Backoff(tries=5, max_elapsed=30, retry_on=(BadVersionError,)))
 
-    :param call: gets the client to use: that one keeps account of the writes of the attempt.
-    :param policy: :class:`Backoff` with its defaults if None: in the example, a lost reply to ``set`` is
-        raised, because the counter may have been increased.
-    :raises Exception: what the last attempt has raised, with a note of the attempts and the outcome.
+    :param call: called with the client that it must use. That client records the writes of the attempt.
+    :param policy: None for :class:`Backoff` with its defaults. In the example, a lost reply to ``set`` would
+        then be raised, because the counter may have been increased.
+    :raises Exception: the error of the last attempt, with a note about the attempts and the outcome.
     """
     return THREADS.ask_back(trio_retry, zk, call, policy=policy)

@@ -21,10 +21,10 @@ from .locks import ElectionOptions
 
 
 class Term(Grant, of=TrioTerm):
-    """Leadership, for as long as it lasts.
+    """A term of a leader.
 
-    :ivar number: how many terms this election object has won, this one included. It counts for this object
-        alone: the first term of each process is its number 1. ``token`` grows from leader to leader.
+    :ivar number: how many terms this election object has won, with this one. Each object counts separately,
+        so the first term of each process has the number 1. ``token`` grows from leader to leader.
     """
 
     _trio: TrioTerm
@@ -44,8 +44,8 @@ class LeaderElection(ThreadFace, of=TrioLeaderElection):
     When the leader is deposed, the block is cancelled before the server can elect another leader, and raises
     :class:`LockLost`. ``term.token`` grows from leader to leader.
 
-    :param id: tells others who leads: in UTF-8, the data of the candidate's znode.
-    :param layout: which candidates of Curator and kazoo ours stand among: see :data:`ElectionLayout`.
+    :param id: the name that other clients see. It is the data of the candidate's znode, in UTF-8.
+    :param layout: the library whose candidates see ours: see :data:`ElectionLayout`.
     :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.
     :raises BadArgumentsError: the path is not a valid path.
@@ -75,8 +75,9 @@ class LeaderElection(ThreadFace, of=TrioLeaderElection):
         self._make(zk, path, id=id, layout=layout, **options)
 
     def lead(self) -> AbstractContextManager[Term]:
-        """Wait to be elected; the block leads, and leaving it resigns. Any number of threads may be candidates
-        at a time. It raises the errors of :meth:`.Lock.acquire`.
+        """Wait until this candidate is elected. Inside the block it leads, and at the end of the block it
+        resigns. Any number of threads may be candidates at a time. It raises the errors of
+        :meth:`.Lock.acquire`.
 
         :raises LockLost: the leader was deposed.
         :raises LockRevoked: with ``on_revoke="cancel"``.
@@ -84,18 +85,21 @@ class LeaderElection(ThreadFace, of=TrioLeaderElection):
         return self._block(self._trio.lead())
 
     def run(self, lead: Callable[[Term], object]) -> NoReturn:
-        """Be a candidate again and again, for ever, and call ``lead(term)`` after each election. Returning
-        from it resigns; being deposed cancels it. Then we are a candidate again, at the end of the queue.
-        It raises the errors of :meth:`lead` and ``lead(term)``, but none when we were deposed."""
+        """Be a candidate again and again, without end, and call ``lead(term)`` after each election.
+
+        When ``lead(term)`` returns, the candidate resigns. When the leader is deposed, ``lead(term)`` is
+        cancelled. Then it is a candidate again, at the end of the queue. It raises the errors of :meth:`lead`
+        and of ``lead(term)``, but no error when the leader was deposed."""
         self._call_back(self._trio.run, lead)
         raise AssertionError("it ends by an error only")
 
     def contenders(self) -> list[Contender]:
-        """List the candidates in order. The first one leads, or soon will."""
+        """List the candidates in order. The first one leads, or will lead soon."""
         return self._call(self._trio.contenders)
 
     def leader(self) -> Contender | None:
-        """Return the first candidate. Costs the same whatever the number of candidates."""
+        """Return the first candidate; None if there is none. The cost does not depend on the number of
+        candidates."""
         return self._call(self._trio.leader)
 
     def observe(self) -> Latest[Contender | None]:
@@ -104,30 +108,30 @@ class LeaderElection(ThreadFace, of=TrioLeaderElection):
             for leader in election.observe():
                 print(leader and leader.data)
 
-        Gives the present leader at once, then each later leader, and a leader whose data have changed; None
-        while there is no candidate. A slow reader skips to the latest leader. Goes on after the connection or
-        the session was lost.
+        Yields the present leader at once, then each later leader, and again a leader whose data has changed.
+        Yields None while there is no candidate. A slow reader skips to the latest leader. The loop survives
+        the loss of the connection and of the session.
         """
         return self._wrap(self._trio.observe())
 
 
 class LeaderLatch(Running, of=TrioLeaderLatch):
-    """A candidate for as long as the block lasts; the block does its own work meanwhile.
+    """A candidate in the background, until the end of the block.
 
         with LeaderLatch(zk, "/leader", id="10.0.0.1:80") as latch:
             while True:
                 with latch.term() as term:   # waits to be elected
                     ...                            # cancelled when deposed
 
-    Once elected, it leads until it is deposed, and is then a candidate again, at the end of the queue.
-    Leaving the block resigns: a :meth:`term` block that still runs is cancelled before another can be
-    elected. An error that makes it impossible to be a candidate, such as :class:`NoAuthError`, cancels the
-    block, and the block raises that error.
+    When it is elected, it leads until it is deposed. Then it is a candidate again, at the end of the queue.
+    At the end of the block it resigns: a :meth:`term` block that still runs is cancelled before another
+    candidate can be elected. If an error such as :class:`NoAuthError` makes it impossible to be a candidate,
+    the block is cancelled and raises that error.
 
-    :param id, layout, options: see :class:`.LeaderElection`. ``"curator-latch"`` stands among the candidates
-        of Curator's LeaderLatch.
+    :param id, layout, options: see :class:`.LeaderElection`. With ``"curator-latch"`` the candidates of
+        Curator's LeaderLatch see this candidate.
 
-    :ivar election: tells who else is a candidate and who leads.
+    :ivar election: the election, to list the candidates and to follow who leads.
     """
 
     _trio: TrioLeaderLatch
@@ -157,20 +161,21 @@ class LeaderLatch(Running, of=TrioLeaderLatch):
 
     @property
     def is_leader(self) -> bool:
-        """True if this candidate leads at this moment, by the clock. Code that relies on leading belongs into
-        :meth:`term`."""
+        """Whether this candidate leads now, by the clock. Run code that relies on leading in a :meth:`term`
+        block."""
         return self._look(lambda: self._trio.is_leader)
 
     def wait_leader(self) -> Term:
-        """Wait until it leads. The event ``lost`` of the term is set when it leads no longer.
+        """Wait until it leads, and return the term. The event ``lost`` of the term is set when it no longer
+        leads.
 
         :raises RuntimeError: the latch's block was left, or not entered yet.
         """
         return self._call(self._trio.wait_leader)
 
     def term(self) -> AbstractContextManager[Term]:
-        """Wait until it leads; the block relies on leading. Leaving this block does not resign. Any number of
-        threads may be in such a block at a time.
+        """Wait until it leads, and run the block while it leads. At the end of this block it does not resign.
+        Any number of threads may be in such a block at a time.
 
         :raises LockLost: the leader was deposed, or (``LossReason.RELEASED``) the latch's block was left.
         :raises RuntimeError: the latch's block was left, or not entered yet.

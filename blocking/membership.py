@@ -32,21 +32,22 @@ class Party(Running, of=TrioParty):
         with party:
             print(party.members())
 
-    The block begins after joining. The member joins again when its znode is deleted, and in the next
-    session. To list the members, or to follow them, needs no block. An error that makes the membership
-    impossible, such as :class:`NoAuthError`, cancels the block, which raises the error.
+    The block begins when the member has joined. The member joins again when its znode is deleted, and in the
+    next session. To list or follow the members you need no block. If an error such as :class:`NoAuthError`
+    makes the membership impossible, the block is cancelled and raises that error.
 
-    A child whose name does not fit the layout is no member; in ``"curator-group"`` every child is one.
+    A child whose name does not fit the layout is not a member. In ``"curator-group"`` every child is a
+    member.
 
     :param path: the directory of the members; created when a member joins.
-    :param id: of the own member. It is the name of the znode in ``"curator-group"``, and a part of the name
-        in ``"kazoo-shallow"``, so there it must be fit for a name.
-    :param data: of the own znode. By default what the library of the layout writes: the id, or nothing in
-        ``"curator-group"``. In the layout ``"kazoo"`` it is always the id.
-    :param conflict: what to do if a member of another session has the own name, which is possible in
-        ``"curator-group"`` only: see :class:`.PersistentNode`.
+    :param id: the id of this member. It is the name of the znode in ``"curator-group"``, and a part of the
+        name in ``"kazoo-shallow"``, so in these layouts it must be a valid name.
+    :param data: the data of this member's znode. The default is what the library of the layout writes: the
+        id, or nothing in ``"curator-group"``. In the layout ``"kazoo"`` it is always the id.
+    :param conflict: what to do if a member of another session has the same name. This is possible only in
+        ``"curator-group"``: see :class:`.PersistentNode`.
     :param parents: how a missing directory is created.
-    :param acl: of everything that is created; everything for everyone if None.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
     :raises ValueError: an option has a wrong value.
     """
 
@@ -75,13 +76,13 @@ class Party(Running, of=TrioParty):
         self._make(zk, path, id, data=data, layout=layout, conflict=conflict, parents=parents, acl=acl)
 
     def members(self) -> list[Member]:
-        """List the members, in the order of their names. Costs 1 request, and 1 for each member, but in
-        ``"kazoo-shallow"`` 1 in all."""
+        """List the members, in the order of their names. This costs 1 request, and 1 more for each member. In
+        ``"kazoo-shallow"`` it costs 1 request in all."""
         return self._call(self._trio.members)
 
     def changes(self) -> Changes:
-        """Follow the members: ``for change in party.changes()``. In the first change all members have
-        joined. A slow reader skips members that came and went in between."""
+        """Follow the members: ``for change in party.changes()``. The first change has all present
+        members as joined. A slow reader does not see members that came and went in between."""
         return self._wrap(self._trio.changes())
 
 
@@ -225,8 +226,8 @@ class TtlNode(KeptNode, of=TrioTtlNode):
 
 
 class Partitioner(Running, of=TrioPartitioner):
-    """Divides items among the members of a group. Each item belongs to one member. We are a member for as
-    long as the block lasts.
+    """Divides items among the members of a group. Each item belongs to one member. This object is a member
+    until the end of the block.
 
         with Partitioner(zk, "/work", ["a", "b", "c"], id="10.0.0.1") as partitioner:
             while True:
@@ -239,7 +240,8 @@ class Partitioner(Running, of=TrioPartitioner):
     members disagree about who is there. Members of both libraries may be mixed; all must have the same items.
     Other children of the party are ignored, with a warning (kazoo counts them as members).
 
-    When the session expires, the items are lost, and we join again in the next session. The block raises
+    When the session expires, the items are lost, and the member joins again in the next session. The block
+    raises
     :class:`NodeExistsError` if another member has the same id.
 
     :param items: names that a znode may have. Of n members, each has every nth of the sorted items.
@@ -292,14 +294,15 @@ class Partitioner(Running, of=TrioPartitioner):
         return self._call(self._trio.members)
 
     def share(self) -> AbstractContextManager[dict[str, Grant]]:
-        """Wait for our share of the items; in the block no other member has them. The share may be empty.
+        """Wait for this member's share of the items. In the block no other member has these items. The share
+        may be empty.
 
         Yields the items, in order, each with the grant of its lock: for fencing.
 
         :raises Rebalance: the members have changed. The block was cancelled; ask for the next share.
         :raises LockLost: an item was lost for another reason. The block was cancelled; ask for the next
             share.
-        :raises NodeExistsError: another member has taken our id.
+        :raises NodeExistsError: another member has the same id.
         :raises RuntimeError: the partitioner's block was left, or not entered yet.
         """
         return self._block(self._trio.share())

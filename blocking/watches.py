@@ -15,10 +15,10 @@ from .face import ThreadFace
 
 
 class Watch(ThreadFace, of=TrioWatch):
-    """A one-shot watch, armed by a read. It fires once, at the first change after the state that was read.
+    """A one-shot watch, armed by a read. It fires once, at the first change after the read.
 
-    It survives reconnects: a change that happened meanwhile is reported after them. A wait may be cancelled
-    and begun again. Leaving the block, or :meth:`cancel`, removes the watch:
+    It survives reconnects: a change that happens while the client is disconnected is reported later. You may
+    cancel a wait and wait again. Leaving the block, or :meth:`cancel`, removes the watch:
 
         data, stat, watch = zk.get_and_watch("/config")
         with watch:
@@ -27,7 +27,7 @@ class Watch(ThreadFace, of=TrioWatch):
     :ivar path: the znode that is watched.
     :ivar prefix: the chroot, ``""`` for none.
     :ivar server_path: the path of the znode at the server.
-    :ivar event: what it fired with; None until then.
+    :ivar event: the event with which it fired; None until then.
     :ivar cancelled: whether it was cancelled before it fired.
     :raises BadArgumentsError: the path is malformed.
     """
@@ -47,7 +47,7 @@ class Watch(ThreadFace, of=TrioWatch):
         return self._trio.cancelled
 
     def wait(self) -> Event:
-        """Wait until it fires, with a :class:`WatchEvent`, or with :class:`Missed` if the session expired.
+        """Wait until it fires, and return a :class:`WatchEvent`, or :class:`Missed` if the session expired.
 
         :raises ClosingError: the watch was cancelled, or the client was closed.
         """
@@ -70,7 +70,7 @@ class Watch(ThreadFace, of=TrioWatch):
 class WatchStream(ThreadFace, of=TrioWatchStream):
     """The events of a persistent watch, as an iterator.
 
-    A :class:`Missed` among them means that changes may be unreported: read again what you follow. It comes
+    A :class:`Missed` means that some changes may not be reported: read again what you follow. It comes
 
     * after a reconnect and at the start of a new session;
     * in place of all unread events, when more than ``buffer`` events are unread, or when the paths of the

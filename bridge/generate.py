@@ -121,6 +121,7 @@ BLOCKING = Side(
         (r"\basync iterator\b", "iterator"),
         (r"``trio.current_time\(\)``", "``time.monotonic()``"),
         (r"\btrio.fail_after\b", "timeout"),
+        (r"\n *:raises RuntimeError: the caller does not run in trio\.", ""),
         (r"\b([Tt])asks\b", r"\1hreads"),
         (r"\b([Tt])ask\b", r"\1hread"),
     ),
@@ -144,6 +145,7 @@ AIO = Side(
         (r"``trio.current_time\(\)``", "``loop.time()``"),
         (r"\bwith trio.fail_after\b", "async with asyncio.timeout"),
         (r"\bwith (\w+\.scope\(\))", r"async with \1"),
+        (r"\bthe caller does not run in trio\b", "the caller does not run in asyncio"),
     ),
     extras={},
 )

@@ -295,6 +295,17 @@ def _error(text: str) -> int | str:
     return int(text) if text.removeprefix("-").isdigit() else text
 
 
+def _helper(add: Add) -> None:
+    add("language", metavar="LANGUAGE", choices=["java", "go", "node"], help="java, go or node")
+    help = "where they come (default: src/test/java for Java, the current folder for the others)"
+    add("folder", metavar="DIR", nargs="?", help=help)
+    help = (
+        "Java: also the classes in place of Curator's TestingServer, of ZooKeeper's ZooKeeperServerEmbedded"
+    )
+    add("--with", dest="kinds", action="append", default=[], choices=["curator", "embedded"], help=help)
+    add("--overwrite", action="store_true", help="replace files that differ")
+
+
 def _completion(add: Add) -> None:
     add("shell", choices=["bash", "zsh", "fish"], help="the shell")
 
@@ -332,6 +343,9 @@ VERBS: Final[Mapping[str, Verb]] = {
         "show the servers of a pretend ensemble, and make trouble", "ensemble:show", _nothing, ensembles.VERBS
     ),
     "reset": Verb("make a pyzk-server as a fresh one", "control:reset", _nothing),
+    "helper": Verb(
+        "write the files by which tests in Java, Go or Node start servers", "helping:helper", _helper
+    ),
     "completion": Verb("print the completion of a shell", "completing:completion", _completion),
 }
 

@@ -37,7 +37,8 @@ identity gets an :class:`InvalidACLError`."""
 def make_digest_acl(
     user: str, password: str, perms: Perms = Perms.ALL, *, algorithm: str = "sha1"
 ) -> tuple[ACL, ...]:
-    """Make an ACL for one user: everybody who has added the identity ``("digest", "user:password")``.
+    """Make an ACL for one user. It matches each client that has added the identity
+    ``("digest", "user:password")``.
 
     Join several with ``+``: ``make_digest_acl("ann", "...") + READ_ACL``.
 
@@ -95,9 +96,13 @@ class SaslLogin:
         :raises AuthFailedError: the server refuses the login, or does not prove that it has the password.
         """
         if token is None:
-            raise AuthFailedError(message="the server has no SASL users, or the password is wrong")
+            raise AuthFailedError(
+                message="the SASL login failed: the server has no SASL users, or the password is wrong"
+            )
         if len(token) > MAX_TOKEN:
-            raise AuthFailedError(message=f"the server's SASL token has {len(token):,} bytes")
+            raise AuthFailedError(
+                message=f"the server's SASL token has {len(token):,} bytes; the limit is {MAX_TOKEN:,}"
+            )
         if self._expected is None:
             return self._respond(token)
         if not hmac.compare_digest(token, self._expected):
@@ -113,10 +118,13 @@ class SaslLogin:
             given.setdefault(key, value)  # of several realms the first
         if given.get("algorithm") != b"md5-sess" or not given.get("nonce"):
             raise AuthFailedError(
-                message="the server's challenge is not of DIGEST-MD5, the only mechanism here: is it GSSAPI?"
+                message="the server's challenge is not DIGEST-MD5 (is it GSSAPI?): "
+                "set up DIGEST-MD5 on the server, or leave out sasl"
             )
         if b"auth" not in given.get("qop", b"auth").replace(b" ", b"").split(b","):
-            raise AuthFailedError(message="the server asks for a qop other than auth, which is not there")
+            raise AuthFailedError(
+                message="the server asks for a qop that this client does not know: allow qop=auth there"
+            )
         user, unicode, realm = self._user, "charset" in given, given.get("realm", b"")
         cnonce = self._user.random_bytes(_CNONCE_SIZE).hex().encode()
         try:
@@ -125,7 +133,8 @@ class SaslLogin:
             hashed = secret(user.name, text, user.password, unicode=unicode)
         except UnicodeError:
             raise AuthFailedError(
-                message="the name, the password or the realm has letters that the server's charset lacks"
+                message="the name, password or realm has letters that are not in the server's charset: "
+                "use others"
             ) from None
         self._expected = b"rspauth=" + proof(hashed, given["nonce"], cnonce, of_client=False)
         said = {

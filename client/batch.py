@@ -76,7 +76,7 @@ class _Batch(Operation[list[Any]]):
                     operation._encode(prefix)
                 if not isinstance(operation, Operation) or operation.opcode not in self.members:
                     raise BadArgumentsError(
-                        None, f"{operation!r:.100} cannot be part of it; {self.allowed} can"
+                        None, f"{operation!r:.100} cannot be part of this request; {self.allowed} can"
                     )
             except BadArgumentsError as error:
                 error.message = f"operations[{index}]: {error.message}"
@@ -187,7 +187,7 @@ class Transaction:
         self.operations.append(SetData(path, data, version))
 
     def check(self, path: str, *, version: int = -1) -> None:
-        """Demand that the znode exists and that its data has this version (-1: any). The result is None."""
+        """Require that the znode exists and that its data has this version (-1: any). The result is None."""
         self.operations.append(Check(path, version))
 
     async def commit(self) -> list[Any]:

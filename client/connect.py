@@ -55,7 +55,7 @@ async def connect(
     observer: Observer | None = None,
     rng: random.Random | None = None,
 ) -> AsyncIterator[ZooKeeper]:
-    """Open a client with a session, for as long as a block lasts.
+    """Open a client with a session, until the end of the block.
 
         async with connect("10.0.0.1:2181,10.0.0.2:2181/app", session_timeout=10) as zk:
             ...
@@ -64,40 +64,41 @@ async def connect(
     closes the session, and the server deletes its ephemeral znodes. Exceptions of the block come out as they
     are, not in a group.
 
-    When the server says that the session has expired, the block is cancelled and ``connect`` raises
-    :class:`SessionExpiredError`: its ephemeral znodes are gone. With ``on_expired="new_session"`` the
-    block goes on: all pending calls raise SessionExpiredError, ``session.generation`` goes up by 1, and
+    When the server says that the session has expired, its ephemeral znodes are gone. Then the block is
+    cancelled, and ``connect`` raises :class:`SessionExpiredError`. With ``on_expired="new_session"`` the
+    block continues: all pending calls raise SessionExpiredError, ``session.generation`` increases by 1, and
     later calls use a new session.
 
     :param hosts: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
         each round of attempts, and each address of a name counts as a server of its own.
-    :param session_timeout: seconds without contact after which the server may end the session. The server
-        has the last word: see ``session.negotiated_timeout``.
+    :param session_timeout: seconds without contact after which the server may end the session. The server may
+        choose another timeout: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
     :param close_grace: seconds that leaving the block may take to finish the janitor's jobs and to close the
         session.
     :param auth: pairs of scheme and credential, as for :meth:`.ZooKeeper.add_auth`.
-    :param sasl: name and password of a user: log in by SASL DIGEST-MD5, on each connection before anything
-        else is sent.
+    :param sasl: name and password of a user. The client logs in by SASL DIGEST-MD5 on each connection, before
+        it sends anything else.
     :param resume: id and password of a session to take over. Give the ``session_timeout`` with which it was
         created: a new leader of the servers uses that one (docs/lease.md).
-    :param ssl_context: speak TLS. The host name is checked as the context demands.
-    :param connector: opens the stream to a host name and a port, both as they are in ``hosts``: for tests
-        and tunnels. The client looks up no names then.
+    :param ssl_context: use TLS. The context says how the host name is checked.
+    :param connector: opens the stream to a host name and a port, which are those in ``hosts``. It is for
+        tests and tunnels. The client then looks up no names.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
     :param follow_config: replace the list of servers by those of the ensemble's configuration, now and
         whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
-    :param read_only: be served by read-only servers, too, while there is no other: reads are answered, writes
-        raise :class:`NotReadOnlyError`, and the client looks for a full server. The block may begin so.
-    :param observer: is told of state changes, failed attempts and requests: for metrics.
-    :param rng: decides the order of the servers and the pauses between attempts.
+    :param read_only: connect to a read-only server too, while no other server answers. Then reads are
+        answered, writes raise :class:`NotReadOnlyError`, and the client looks for a full server. The block
+        may begin in this state.
+    :param observer: gets state changes, failed attempts and requests, for metrics.
+    :param rng: the random numbers for the order of the servers and the pauses between attempts.
     :raises ConnectionLossError: there is no session within ``connect_timeout``.
-    :raises AuthFailedError: the first server refuses an identity; or after a lost connection some server
-        refuses one, and no other server accepts it.
+    :raises AuthFailedError: the first server refuses an identity; or, after a lost connection, a server
+        refuses one and no other server accepts it.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
-    :raises ValueError: a parameter is not what it must be.
-    :raises RuntimeError: this is no task of trio.
+    :raises ValueError: a parameter has a wrong type or value.
+    :raises RuntimeError: the caller does not run in trio.
     """
     if not trio.lowlevel.in_trio_task():
         raise RuntimeError(

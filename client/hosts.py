@@ -81,14 +81,14 @@ class ConnectString:
         servers, slash, chroot = text.partition("/")
         if _LATER_SERVER.search(chroot):
             raise ValueError(
-                f"the chroot stands once, behind the last server, as in 'a:2181,b:2181/app', not {text!r}"
+                f"write the chroot once, behind the last server, as in 'a:2181,b:2181/app', not {text!r}"
             )
         chroot = slash + chroot.rstrip("/") if chroot else ""
         if chroot:
             validate_path(chroot)
         hosts = tuple(_parse_host(part.strip()) for part in servers.split(",") if part.strip())
         if not hosts:
-            raise ValueError(f"no server in the connect string {text!r}")
+            raise ValueError(f"no server in the connect string {text!r}; write host:port")
         return cls(hosts, chroot)
 
 

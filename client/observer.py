@@ -38,14 +38,15 @@ class StateChange:
 
     :ivar state: the new state.
     :ivar previous: the state before.
-    :ivar seconds: how long the state before has lasted.
+    :ivar seconds: how long the previous state has lasted.
     :ivar at: the time of the change, by ``trio.current_time()``, in seconds.
-    :ivar session_id: 0 without a session.
-    :ivar generation: 1 for the first session, one more for each that replaced an expired one.
+    :ivar session_id: the id of the session; 0 without a session.
+    :ivar generation: the number of the session: 1 for the first one, and 1 more for each session that
+        replaced an expired one.
     :ivar observer: that of the user; None if there is none, and requests need not be followed.
     :ivar server: the server of the present connection, or of the last one.
     :ivar reason: why the last connection, or the last attempt to open one, ended.
-    :ivar error: of CLOSED: why the client has given up; None if it was closed.
+    :ivar error: for the state CLOSED: why the client has given up; None if the program closed it.
     """
 
     state: SessionState
@@ -64,19 +65,20 @@ class Observer:
     ``observer``. The methods are called in the client's own tasks, and must return at once."""
 
     def state_changed(self, change: StateChange) -> None:
-        """Learn of a new state of the session."""
+        """Called with each new state of the session."""
 
     def server_failed(self, server: Host, reason: str) -> None:
-        """Learn that an attempt to be served by a server has failed. The client tries the next one."""
+        """Called when an attempt to connect to a server has failed. The client tries the next server."""
 
     def lease_short(self, seconds: float) -> None:
-        """Learn that the lease ends in so many seconds, while something is held that depends on it."""
+        """Called when the lease ends in this number of seconds, while the program holds a lock or something
+        else that depends on the lease."""
 
     def request_settled(self, operation: str, seconds: float, error: Exception | None) -> None:
-        """Learn of the outcome of a request.
+        """Called with the outcome of a request.
 
         :param operation: a word such as ``create``, ``get_data`` or ``multi``.
-        :param seconds: from the call to the outcome; that includes the wait for a connection.
+        :param seconds: the seconds from the call to the outcome, with the wait for a connection.
         :param error: why the request has failed; None if it was carried out.
         """
 

@@ -39,8 +39,8 @@ class WatchEvent:
 
     :ivar type: CREATED, DELETED, CHANGED (the data) or CHILD (a child was created or deleted).
     :ivar path: the znode.
-    :ivar zxid: of the change; None where the server does not say (before 3.9, and for changes made while the
-        client was disconnected).
+    :ivar zxid: the zxid of the change. None if the server does not send it: servers before 3.9 do not, and no
+        server does for changes that were made while the client was disconnected.
     """
 
     type: EventType
@@ -58,10 +58,10 @@ class MissedReason(enum.Enum):
 
 @attrs.frozen
 class Missed:
-    """Changes may be unreported: read again what you follow.
+    """Some changes may not be reported: read again what you follow.
 
-    The watch is armed, with one exception: a one-shot watch that fires with EXPIRED is gone, as are the
-    session's ephemeral znodes.
+    The watch is still armed, with one exception: a one-shot watch that fires with EXPIRED is gone, like the
+    ephemeral znodes of the session.
 
     :ivar path: the path that is watched.
     """

@@ -93,18 +93,18 @@ Policy = Callable[[Failure], float | None]
 
 @attrs.frozen
 class Backoff:
-    """The policy of :func:`retry`, unless you give another: repeat what has failed for lack of an answer,
-    after pauses of random length, as long as nothing was written.
+    """The default policy of :func:`retry`: repeat a call that got no answer, after a random pause, as long as
+    nothing was written.
 
-    :param tries: the most attempts.
-    :param max_elapsed: seconds, from the first attempt on, in which the last one has to begin.
-    :param idempotent: whether the call may be made again even if some of it was applied, or may have been:
-        because it looks before it writes, or because it makes no difference.
-    :param retry_on: further errors after which the call is made again, such as :class:`BadVersionError` for a
+    :param tries: the largest number of attempts.
+    :param max_elapsed: seconds since the first attempt after which no further attempt begins.
+    :param idempotent: whether to repeat the call even if a part of it was applied, or may have been applied.
+        Set it if the call looks before it writes, or if repeating it makes no difference.
+    :param retry_on: further errors after which the call is repeated, such as :class:`BadVersionError` for a
         call that reads, and then writes what it has read.
-    :param initial_delay: seconds; the longest possible first pause. It doubles with each attempt.
-    :param max_delay: seconds.
-    :param rng: makes the pauses.
+    :param initial_delay: the longest first pause, in seconds. It doubles with each attempt.
+    :param max_delay: the longest pause, in seconds.
+    :param rng: the random numbers for the pauses.
     """
 
     tries: float = math.inf
@@ -166,10 +166,10 @@ async def retry(
 
         await retry(zk, increase, policy=Backoff(tries=5, max_elapsed=30, retry_on=(BadVersionError,)))
 
-    :param call: gets the client to use: that one keeps account of the writes of the attempt.
-    :param policy: :class:`Backoff` with its defaults if None: in the example, a lost reply to ``set`` is
-        raised, because the counter may have been increased.
-    :raises Exception: what the last attempt has raised, with a note of the attempts and the outcome.
+    :param call: called with the client that it must use. That client records the writes of the attempt.
+    :param policy: None for :class:`Backoff` with its defaults. In the example, a lost reply to ``set`` would
+        then be raised, because the counter may have been increased.
+    :raises Exception: the error of the last attempt, with a note about the attempts and the outcome.
     """
     decide, began, attempt = policy or Backoff(), trio.current_time(), 0
     while True:

@@ -42,12 +42,13 @@ class Session:
 
     @property
     def password(self) -> bytes:
-        """The password of the session: with the id, what it takes to resume it."""
+        """The password of the session. The id and the password are needed to resume the session."""
         return self._data.password
 
     @property
     def generation(self) -> int:
-        """1 for the first session, one more for each that replaced an expired one."""
+        """The number of the session: 1 for the first one, and 1 more for each session that replaced an
+        expired one."""
         return self._machine.generation
 
     @property
@@ -57,7 +58,7 @@ class Session:
 
     @property
     def negotiated_timeout(self) -> float:
-        """The session timeout in seconds; before there is a session, the one that was asked for."""
+        """The session timeout in seconds. Before there is a session, it is the timeout that was asked for."""
         return self._data.timeout
 
     @property
@@ -77,17 +78,18 @@ class Session:
 
     @property
     def changed(self) -> trio.Event:
-        """Set at the next change of state. Take it before you look at the state, and no change is missed."""
+        """Set at the next change of state. Get this event before you read the state; then you miss no
+        change."""
         return self._changed
 
     async def wait_change(self) -> SessionState:
-        """Wait for the next change of state and return the state as it is then. Two quick changes may look
-        like one: :meth:`changes` keeps them apart."""
+        """Wait for the next change of state and return the new state. Two quick changes may look like one:
+        :meth:`changes` returns each of them."""
         await self._changed.wait()
         return self.state
 
     async def wait_connected(self) -> None:
-        """Wait until requests are being served; all of them, not only reads by a read-only server.
+        """Wait until the client is connected to a server that serves reads and writes.
 
         :raises SessionExpiredError: the session has expired, and no new one will follow.
         :raises ClosingError: the client was closed.
@@ -96,9 +98,9 @@ class Session:
         await self._wait_for((SessionState.CONNECTED,))
 
     async def wait_served(self) -> None:
-        """Wait until at least reads are being served, if only by a read-only server.
+        """Wait until the client is connected to any server, also to a read-only one.
 
-        It raises what :meth:`wait_connected` raises.
+        It raises the errors of :meth:`wait_connected`.
         """
         await self._wait_for(SERVED)
 

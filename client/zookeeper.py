@@ -65,18 +65,21 @@ class ZooKeeper:
 
     Each method that asks the server may raise, besides the errors that its docstring names:
 
-    * :class:`ConnectionLossError`. Of a write, ``sent`` says whether it may have been applied. A read was
-      repeated by the client, and failed because there was no server for the length of the session timeout.
+    * :class:`ConnectionLossError`: the connection was lost. For a write, ``sent`` says whether the write may
+      have been applied. A read fails only if the client had no server for the length of the session timeout;
+      before that the client repeats it.
     * :class:`SessionExpiredError` and :class:`ClosingError`.
-    * :class:`BadArgumentsError` for an argument that cannot be sent, before anything is sent.
-    * :class:`UnimplementedError` if the server is older than the docstring says; 3.5 if it says nothing.
+    * :class:`BadArgumentsError`: an argument cannot be sent. Nothing was sent.
+    * :class:`UnimplementedError`: the server is older than the docstring says. Without such a sentence, a
+      method needs a server of release 3.5 or later.
 
-    Cancelling a call withdraws a request that has not left the client. One that has left is carried out.
+    Cancelling a call withdraws a request that has not left the client. A request that has left the client is
+    carried out.
 
     :ivar chroot: the path in front of every path; ``""`` for none.
-    :ivar session: the session, and what is known of it.
+    :ivar session: the state of the session.
     :ivar on_submit: called with each operation that is submitted here; None for nothing.
-    :ivar janitor: removes, in the background, what cancelled or failed tasks could not.
+    :ivar janitor: deletes, in the background, the znodes that cancelled or failed tasks could not delete.
     """
 
     def __init__(
@@ -130,12 +133,14 @@ class ZooKeeper:
         return self._watches.events
 
     async def update_hosts(self, hosts: str) -> None:
-        """Replace the list of servers. So that each server gets its share of the clients, this client may
-        move to another one, by the probability rule of the Java client; the session goes on there. The client
-        moves when all requests in flight are answered; nothing is lost with the connection.
+        """Replace the list of servers.
+
+        The client may move to another server and keeps its session, so that each server gets its share of the
+        clients. It decides by the probability rule of the Java client. It moves when all requests in flight
+        are answered, so no request is lost.
 
         :param hosts: ``host:port,host:port``, as for :func:`.connect`.
-        :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not that of this
+        :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not the chroot of this
             client.
         """
         check_arguments(hosts=hosts)
@@ -150,8 +155,8 @@ class ZooKeeper:
         await self._runner.update_hosts(parsed.hosts)
 
     def view(self, path: str) -> ZooKeeper:
-        """Return a client whose paths lie below a znode of this one. Both have the same connection and the
-        same session: a view costs nothing, needs no closing, and ends with the client.
+        """Return a client whose paths are relative to a znode of this client. Both have the same connection
+        and the same session. A view costs nothing, and it ends with this client: do not close it.
 
             jobs = zk.view("/app/jobs")
             await jobs.get("/a")  # the znode /app/jobs/a of zk
@@ -166,17 +171,17 @@ class ZooKeeper:
         return view
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
-        """Run ``function(*args)`` in a task, until it ends or the client closes. An exception that it raises
-        ends the client."""
+        """Run ``function(*args)`` in a task of the client, until it returns or the client closes. If it
+        raises an exception, the client ends."""
         check_arguments(function=function)
         self._background.start_soon(function, *args)
 
     def keep_lease(self, moved: Callable[[], object]) -> Callable[[], None]:
-        """Keep ``session.lease_deadline()`` in the future, as far as the servers allow. Unless the program
-        sends writes anyway, the client sends 5 to 8 ``sync`` per session timeout, and no pings.
+        """Keep ``session.lease_deadline()`` in the future, as far as the servers allow. If the program sends
+        no writes, the client sends 5 to 8 ``sync`` per session timeout instead of pings.
 
         :param moved: called after each change of the deadline; it must not raise.
-        :returns: a function that takes this back. To call it again does nothing.
+        :returns: a function that ends this. Calling it again does nothing.
         """
         check_arguments(moved=moved)
         lease = self._machine.data.lease
@@ -188,8 +193,8 @@ class ZooKeeper:
     async def add_auth(self, scheme: str, credential: bytes | str) -> None:
         """Add an identity to this connection and to every later one: ``add_auth("digest", "user:password")``.
 
-        :raises AuthFailedError: the server refused the identity. It closes the connection, and the client
-            opens another.
+        :raises AuthFailedError: the server refused the identity. The server closes the connection, and the
+            client opens another one.
         """
         check_arguments(scheme=scheme, credential=credential)
         pending = self._machine.add_credential(Credential(scheme, credential), trio.current_time())
@@ -208,9 +213,9 @@ class ZooKeeper:
         :param make_parents: create missing parents, persistent and with the same ACL.
         :param options: ``acl``, ``ephemeral``, ``sequential``, ``container``, ``ttl`` (seconds):
             see :class:`Create`.
-        :raises NodeExistsError: there is such a znode.
-        :raises NoNodeError: there is no parent; with ``make_parents``, after 100 rounds in which it was gone
-            again.
+        :raises NodeExistsError: the znode exists already.
+        :raises NoNodeError: the parent does not exist. With ``make_parents``: it was deleted again in each of
+            100 attempts.
         :raises NoChildrenForEphemeralsError: the parent is ephemeral.
         :raises NoAuthError: the ACL of the parent does not allow it.
         :raises InvalidACLError: the server does not accept the ACL.
@@ -237,12 +242,11 @@ class ZooKeeper:
     async def ensure_path(
         self, path: str, *, acl: Sequence[ACL] | None = None, container: bool = False
     ) -> None:
-        """Create a znode and its parents, as far as they are missing. ``/`` stands for the chroot, which is
-        created as well.
+        """Create a znode and its parents if they are missing. ``/`` means the chroot, which is created too.
 
-        :param acl: of the znodes that are created; everything for everyone if None.
+        :param acl: the ACL of the znodes that are created; everything for everyone if None.
         :param container: create containers.
-        :raises NoNodeError: the server refuses a znode below ``/``, as an injected fault may do.
+        :raises NoNodeError: the server refuses a znode below ``/``, for example because of an injected fault.
         :raises NoChildrenForEphemeralsError: one of the parents is ephemeral.
         :raises NoAuthError: the ACL of a parent does not allow it.
         :raises InvalidACLError: the server does not accept the ACL.
@@ -273,7 +277,8 @@ class ZooKeeper:
         """Delete a znode.
 
         :param version: the version that its data must have; -1 for any.
-        :param recursive: first delete all znodes below. This is no transaction: other clients see it happen.
+        :param recursive: first delete all znodes below. This is not a transaction: other clients see the
+            steps.
         :raises NoNodeError: there is no such znode.
         :raises NotEmptyError: it has children.
         :raises BadVersionError: its data has another version.
@@ -332,7 +337,7 @@ class ZooKeeper:
         :raises NewConfigNoQuorumError: too few of the new members are connected and up to date.
         :raises ReconfigInProgressError: another change is under way.
         :raises BadVersionError: the present configuration has another version.
-        :raises NoAuthError: this client is not allowed to.
+        :raises NoAuthError: this client is not allowed to do this.
         """
         return await self._call(Reconfig(joining, leaving, new_members, from_config))
 
@@ -361,8 +366,8 @@ class ZooKeeper:
             return None
 
     async def exists_and_watch(self, path: str) -> tuple[Stat | None, Watch]:
-        """Read as :meth:`exists` does, and arm a watch. If there is no such znode, it fires when the znode is
-        created, else when the data changes or the znode is deleted."""
+        """Read as :meth:`exists` does, and arm a watch. If the znode does not exist, the watch fires when it
+        is created. Otherwise the watch fires when the data changes or the znode is deleted."""
         watch = Watch(path, self.chroot, self._watches)
         try:
             return await self._read_and_watch(Exists, watch, WatchKind.DATA, missing=WatchKind.EXIST), watch
@@ -370,7 +375,7 @@ class ZooKeeper:
             return None, watch
 
     async def get_children(self, path: str) -> list[str]:
-        """Read the names of the children, which come in no particular order.
+        """Read the names of the children, in no particular order.
 
         :raises NoNodeError: there is no such znode.
         :raises NoAuthError: the ACL does not allow it.
@@ -378,7 +383,7 @@ class ZooKeeper:
         return await self._call(GetChildren(path))
 
     async def get_children_and_stat(self, path: str) -> tuple[list[str], Stat]:
-        """Read as :meth:`get_children` does, and the Stat of the parent."""
+        """Read the names of the children as :meth:`get_children` does, and the Stat of the parent."""
         return await self._call(GetChildrenAndStat(path))
 
     async def get_children_and_watch(self, path: str) -> tuple[list[str], Watch]:
@@ -416,13 +421,14 @@ class ZooKeeper:
     async def multi_read(self, operations: Iterable[GetData | GetChildren]) -> list[Any]:
         """Carry out several :class:`GetData` and :class:`GetChildren` in one round trip. Server 3.6 or later.
 
-        :returns: for each, in order, what it returns alone, or the error that it raises alone.
+        :returns: for each operation, in order, its result, or the error that it would raise alone.
         """
         return await self._call(MultiRead(operations))
 
     async def sync(self, path: str = "/") -> None:
-        """Wait until the connected server has everything that the ensemble had committed when this was asked.
-        A read submitted after it, even without waiting, sees at least that state."""
+        """Wait until the connected server has applied everything that the ensemble had committed when the
+        call was made. A read that is submitted after it, even without waiting for it, sees at least that
+        state."""
         return await self._call(Sync(path))
 
     async def who_am_i(self) -> list[ClientInfo]:
@@ -430,7 +436,7 @@ class ZooKeeper:
         return await self._call(WhoAmI())
 
     async def get_config(self) -> tuple[Data, Stat]:
-        """Read the configuration of the ensemble and its Stat, whose version is what :meth:`reconfig` takes.
+        """Read the configuration of the ensemble and its Stat.
 
         :raises NoAuthError: the ACL does not allow it.
         """
@@ -456,8 +462,8 @@ class ZooKeeper:
 
         The watch is armed when the block begins: read inside it.
 
-        :param recursive: also report all znodes below. CHILD events come only without it.
-        :param buffer: how many unread events are kept. If more come, one Missed takes the place of all.
+        :param recursive: report all znodes below the path too. CHILD events come only without it.
+        :param buffer: how many unread events are kept. If more come, one Missed replaces all of them.
         """
         check_arguments(buffer=buffer)
         kind = WatchKind.RECURSIVE if recursive else WatchKind.PERSISTENT
@@ -487,15 +493,15 @@ class ZooKeeper:
         return not self._machine.accepting
 
     def submit(self, operation: Operation[T]) -> Pending[T]:
-        """Send an operation without waiting for its result: the way to pipeline from a single task.
+        """Send an operation without waiting for its result. So a single task can pipeline operations.
 
-        Cancelling a wait on the :class:`Pending` leaves the operation alone.
+        Cancelling a wait on the :class:`Pending` does not cancel the operation.
         """
         return self._submit(operation)
 
     def withdraw(self, pending: Pending[Any]) -> bool:
-        """Take back an operation that has not left the client: it fails as not sent. Returns False if it has
-        left, or is settled."""
+        """Withdraw an operation that has not left the client: it fails as not sent. Returns False if it has
+        left the client already, or is settled."""
         return self._machine.withdraw(pending)
 
     def _submit(self, operation: Operation[T], prefix: str | None = None, send: bool = True) -> Pending[T]:

@@ -12,7 +12,7 @@ from .base.running import steady
 
 
 class Barrier:
-    """A barrier at a path: it stands while the znode exists.
+    """A barrier at a path. It is closed while its znode exists.
 
         barrier = Barrier(zk, "/barriers/migration")
         await barrier.create()                          # one client stops the others
@@ -60,7 +60,8 @@ class Barrier:
                     await self._options.create_parent(bound, paths.parent(self.path))
 
     async def remove(self) -> bool:
-        """Remove the barrier. Returns whether it existed; after a lost reply, whether it may have existed.
+        """Remove the barrier. Returns whether it existed. After a lost reply, returns whether it may have
+        existed.
 
         :raises SessionExpiredError: the session has ended meanwhile.
         :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
@@ -82,7 +83,8 @@ class Barrier:
         return True
 
     async def wait(self) -> None:
-        """Wait until the barrier does not exist. Goes on after the connection or the session was lost."""
+        """Wait until the barrier does not exist. The wait survives the loss of the connection and of the
+        session."""
         while True:
             stat, watch = await steady(self.zk, lambda: self.zk.exists_and_watch(self.path))
             with watch:

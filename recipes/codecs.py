@@ -16,7 +16,7 @@ T = TypeVar("T")
 class MalformedValue(RecipeError):
     """The codec cannot read the data of a znode (recipe-rules.md trap E-39).
 
-    :ivar data: of the znode.
+    :ivar data: the data of the znode.
     """
 
     def __init__(self, path: str, data: bytes, codec: str, reason: object) -> None:
@@ -33,10 +33,10 @@ class MalformedValue(RecipeError):
 class Codec(Generic[T]):
     """A way to write values.
 
-    :ivar name: for error messages.
-    :ivar encode: makes bytes of a value. It raises TypeError for a value of another type, and OverflowError
-        for one that is out of range.
-    :ivar decode: makes a value of bytes. It raises ValueError for bytes that ``encode`` does not make.
+    :ivar name: the name in error messages.
+    :ivar encode: converts a value to bytes. It raises TypeError for a value of another type, and
+        OverflowError for a value out of range.
+    :ivar decode: converts bytes to a value. It raises ValueError for bytes that ``encode`` does not produce.
     """
 
     name: str

@@ -131,8 +131,9 @@ class Counter(Generic[N]):
         return await self._change(lambda present: value if present == expected else None) is not None
 
     async def reserve(self: Counter[int], count: int) -> range:
-        """Reserve the next ``count`` numbers: no two callers get the same number. If a lost reply leaves open
-        whether they were reserved, the next numbers are: there may be gaps.
+        """Reserve the next ``count`` numbers, so that no two callers get the same number. If a reply is lost,
+        it may be unknown whether the numbers were reserved. Then the call reserves the numbers after them, so
+        there may be gaps.
 
         :raises ValueError: ``count`` is less than 1.
         :raises TypeError: the numbers are floats.

@@ -56,8 +56,8 @@ class DoubleBarrier:
             ...                # the work
                                # waits until all others have ended theirs
 
-    A member that comes when three are in already joins them. The block's value is the path of the member's
-    znode. Any number of tasks may use one object, for one round after the other; each block is a member.
+    A member that comes when three members are in already joins them. The block's value is the path of the
+    member's znode. Any number of tasks may use one object, in any number of rounds. Each block is a member.
 
     If the body raises or is cancelled, the member leaves without waiting. If the session ends between the
     beginning of the block and its end, the body is cancelled, and the block raises :class:`BarrierBroken`. A
@@ -65,10 +65,10 @@ class DoubleBarrier:
     deleted later counts as gone.
 
     The layout is that of Curator's DistributedDoubleBarrier. Members of Curator and kazoo may take part:
-    every child but ``ready`` counts. Members of kazoo delete ``ready`` when they *begin* to leave. So a
-    member of ours that had no connection from before ``ready`` was created until after that cannot see that
-    it was let in, and goes on waiting. Ending a round needs the right to write the data of ``path``, which
-    stay the same.
+    every child except ``ready`` counts. Members of kazoo delete ``ready`` when they *begin* to leave. If one
+    of this recipe's members has no connection from before ``ready`` is created until after that, it cannot
+    see that it was let in, and keeps waiting. To end a round, a member needs the permission to write the data
+    of ``path``. It writes the same data.
 
     :param parties: how many members are needed to begin.
     :param data: the data of the member's znode.
@@ -90,7 +90,7 @@ class DoubleBarrier:
     ) -> None:
         paths.validate_path(path)
         if parties < 1:
-            raise ValueError(f"a double barrier has at least one member, not {parties}")
+            raise ValueError(f"parties must be at least 1, not {parties}")
         self.zk = zk
         self.path = path
         self.parties = parties

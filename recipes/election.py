@@ -43,10 +43,10 @@ _LAYOUTS: dict[ElectionLayout, tuple[LockKind, LockLayout]] = {
 
 @attrs.define(eq=False)
 class Term(Grant):
-    """Leadership, for as long as it lasts.
+    """A term of a leader.
 
-    :ivar number: how many terms this election object has won, this one included. It counts for this object
-        alone: the first term of each process is its number 1. ``token`` grows from leader to leader.
+    :ivar number: how many terms this election object has won, with this one. Each object counts separately,
+        so the first term of each process has the number 1. ``token`` grows from leader to leader.
     """
 
     number: int = 0
@@ -62,8 +62,8 @@ class LeaderElection:
     When the leader is deposed, the block is cancelled before the server can elect another leader, and raises
     :class:`LockLost`. ``term.token`` grows from leader to leader.
 
-    :param id: tells others who leads: in UTF-8, the data of the candidate's znode.
-    :param layout: which candidates of Curator and kazoo ours stand among: see :data:`ElectionLayout`.
+    :param id: the name that other clients see. It is the data of the candidate's znode, in UTF-8.
+    :param layout: the library whose candidates see ours: see :data:`ElectionLayout`.
     :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.
     :raises BadArgumentsError: the path is not a valid path.
@@ -106,8 +106,9 @@ class LeaderElection:
 
     @asynccontextmanager
     async def lead(self) -> AsyncIterator[Term]:
-        """Wait to be elected; the block leads, and leaving it resigns. Any number of tasks may be candidates
-        at a time. It raises the errors of :meth:`.Lock.acquire`.
+        """Wait until this candidate is elected. Inside the block it leads, and at the end of the block it
+        resigns. Any number of tasks may be candidates at a time. It raises the errors of
+        :meth:`.Lock.acquire`.
 
         :raises LockLost: the leader was deposed.
         :raises LockRevoked: with ``on_revoke="cancel"``.
@@ -119,9 +120,11 @@ class LeaderElection:
             yield term
 
     async def run(self, lead: Callable[[Term], Awaitable[object]]) -> NoReturn:
-        """Be a candidate again and again, for ever, and call ``lead(term)`` after each election. Returning
-        from it resigns; being deposed cancels it. Then we are a candidate again, at the end of the queue.
-        It raises the errors of :meth:`lead` and ``lead(term)``, but none when we were deposed."""
+        """Be a candidate again and again, without end, and call ``lead(term)`` after each election.
+
+        When ``lead(term)`` returns, the candidate resigns. When the leader is deposed, ``lead(term)`` is
+        cancelled. Then it is a candidate again, at the end of the queue. It raises the errors of :meth:`lead`
+        and of ``lead(term)``, but no error when the leader was deposed."""
         while True:
             term = None
             try:
@@ -134,11 +137,12 @@ class LeaderElection:
     # --- looking on --------------------------------------------------------------------------------------
 
     async def contenders(self) -> list[Contender]:
-        """List the candidates in order. The first one leads, or soon will."""
+        """List the candidates in order. The first one leads, or will lead soon."""
         return await self._lock.contenders()
 
     async def leader(self) -> Contender | None:
-        """Return the first candidate. Costs the same whatever the number of candidates."""
+        """Return the first candidate; None if there is none. The cost does not depend on the number of
+        candidates."""
         return await anext(self.observe())
 
     def observe(self) -> Latest[Contender | None]:
@@ -147,9 +151,9 @@ class LeaderElection:
             async for leader in election.observe():
                 print(leader and leader.data)
 
-        Gives the present leader at once, then each later leader, and a leader whose data have changed; None
-        while there is no candidate. A slow reader skips to the latest leader. Goes on after the connection or
-        the session was lost.
+        Yields the present leader at once, then each later leader, and again a leader whose data has changed.
+        Yields None while there is no candidate. A slow reader skips to the latest leader. The loop survives
+        the loss of the connection and of the session.
         """
         return Latest(self.zk, self._first)
 

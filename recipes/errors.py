@@ -28,8 +28,8 @@ class RecipeError(Exception):
 
 
 class LockLost(RecipeError):
-    """A hold (a lock, a lease, leadership, a claim) was lost: another client may have it, or is to have it.
-    This is the one error to catch around what is held.
+    """A lock, a lease, leadership or a claim was lost: another client may have it now, or may get it. Catch
+    this error around code that holds one of them.
 
     :ivar reason: why.
     :ivar path: the znode of the hold.
@@ -49,13 +49,13 @@ class LockRevoked(LockLost):
 
 
 class WouldBlock(RecipeError):
-    """Another client holds the lock now, and the call was not to wait.
+    """Another client or task holds the lock now, and the call was made with ``wait=False``.
 
-    :ivar path: of the lock.
+    :ivar path: the path of the lock.
     """
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} is held by another")
+        super().__init__(f"{path} is held by another client or task")
         self.path = path
 
 
@@ -72,13 +72,15 @@ class SequenceExhausted(RecipeError):
 
 
 class AmbiguousResult(RecipeError):
-    """The connection was lost; it cannot be known whether the operation was carried out.
+    """The connection was lost, and the client cannot know whether the operation was carried out.
 
-    :ivar operation: its description, in words.
+    :ivar operation: the operation, in words.
     """
 
     def __init__(self, operation: str) -> None:
-        super().__init__(f"the connection was lost: {operation} may have been carried out or not")
+        super().__init__(
+            f"the connection was lost: {operation} may have been carried out or not; look before you retry"
+        )
         self.operation = operation
 
 
@@ -87,7 +89,7 @@ class BarrierBroken(RecipeError):
 
 
 class Rebalance(RecipeError):
-    """The members of a partitioner have changed: the items are shared out anew."""
+    """The members of a partitioner have changed: the items are divided again."""
 
 
 class ForeignLayout(RecipeError):
@@ -99,7 +101,7 @@ class ForeignLayout(RecipeError):
 
     def __init__(self, path: str, names: Sequence[str]) -> None:
         shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        super().__init__(f"foreign znodes below {path}: {shown}")
+        super().__init__(f"{path} has znodes of another layout: {shown}; use another path, or that layout")
         self.path = path
         self.names = tuple(names)
 
@@ -112,10 +114,10 @@ class InconsistentLimit(RecipeError):
     """
 
     def __init__(self, path: str, stored: int, given: int) -> None:
-        super().__init__(f"{path} allows {stored} leases, not {given}")
+        super().__init__(f"{path} allows {stored} leases, not {given}; use the same limit in all clients")
         self.stored = stored
         self.given = given
 
 
 class Deadlock(RecipeError):
-    """A task would wait for something that it holds itself."""
+    """A task would wait for a lock that it holds itself."""

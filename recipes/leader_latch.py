@@ -17,22 +17,22 @@ from .locks.options import ElectionOptions
 
 
 class LeaderLatch(Running):
-    """A candidate for as long as the block lasts; the block does its own work meanwhile.
+    """A candidate in the background, until the end of the block.
 
         async with LeaderLatch(zk, "/leader", id="10.0.0.1:80") as latch:
             while True:
                 async with latch.term() as term:   # waits to be elected
                     ...                            # cancelled when deposed
 
-    Once elected, it leads until it is deposed, and is then a candidate again, at the end of the queue.
-    Leaving the block resigns: a :meth:`term` block that still runs is cancelled before another can be
-    elected. An error that makes it impossible to be a candidate, such as :class:`NoAuthError`, cancels the
-    block, and the block raises that error.
+    When it is elected, it leads until it is deposed. Then it is a candidate again, at the end of the queue.
+    At the end of the block it resigns: a :meth:`term` block that still runs is cancelled before another
+    candidate can be elected. If an error such as :class:`NoAuthError` makes it impossible to be a candidate,
+    the block is cancelled and raises that error.
 
-    :param id, layout, options: see :class:`.LeaderElection`. ``"curator-latch"`` stands among the candidates
-        of Curator's LeaderLatch.
+    :param id, layout, options: see :class:`.LeaderElection`. With ``"curator-latch"`` the candidates of
+        Curator's LeaderLatch see this candidate.
 
-    :ivar election: tells who else is a candidate and who leads.
+    :ivar election: the election, to list the candidates and to follow who leads.
     """
 
     def __init__(
@@ -70,15 +70,16 @@ class LeaderLatch(Running):
 
     @property
     def is_leader(self) -> bool:
-        """True if this candidate leads at this moment, by the clock. Code that relies on leading belongs into
-        :meth:`term`."""
+        """Whether this candidate leads now, by the clock. Run code that relies on leading in a :meth:`term`
+        block."""
         if self._term is None:
             return False
         self._term.hold.inspect()
         return not self._term.lost.is_set()
 
     async def wait_leader(self) -> Term:
-        """Wait until it leads. The event ``lost`` of the term is set when it leads no longer.
+        """Wait until it leads, and return the term. The event ``lost`` of the term is set when it no longer
+        leads.
 
         :raises RuntimeError: the latch's block was left, or not entered yet.
         """
@@ -88,8 +89,8 @@ class LeaderLatch(Running):
 
     @asynccontextmanager
     async def term(self) -> AsyncIterator[Term]:
-        """Wait until it leads; the block relies on leading. Leaving this block does not resign. Any number of
-        tasks may be in such a block at a time.
+        """Wait until it leads, and run the block while it leads. At the end of this block it does not resign.
+        Any number of tasks may be in such a block at a time.
 
         :raises LockLost: the leader was deposed, or (``LossReason.RELEASED``) the latch's block was left.
         :raises RuntimeError: the latch's block was left, or not entered yet.

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 
 class Partitioner(Running):
-    """Divides items among the members of a group. Each item belongs to one member. We are a member for as
-    long as the block lasts.
+    """Divides items among the members of a group. Each item belongs to one member. This object is a member
+    until the end of the block.
 
         async with Partitioner(zk, "/work", ["a", "b", "c"], id="10.0.0.1") as partitioner:
             while True:
@@ -42,7 +42,8 @@ class Partitioner(Running):
     members disagree about who is there. Members of both libraries may be mixed; all must have the same items.
     Other children of the party are ignored, with a warning (kazoo counts them as members).
 
-    When the session expires, the items are lost, and we join again in the next session. The block raises
+    When the session expires, the items are lost, and the member joins again in the next session. The block
+    raises
     :class:`NodeExistsError` if another member has the same id.
 
     :param items: names that a znode may have. Of n members, each has every nth of the sorted items.
@@ -83,7 +84,7 @@ class Partitioner(Running):
         self._warn = WarnOnce(logger)
         names = sorted(set(items))
         if bad := [name for name in [id, *names] if "/" in name]:
-            raise ValueError(f"{bad[0]!r} cannot be part of the name of a znode")
+            raise ValueError(f"{bad[0]!r} cannot be part of the name of a znode: leave out the slash")
         self._locks = {
             item: Lock(
                 zk,
@@ -118,18 +119,19 @@ class Partitioner(Running):
 
     @asynccontextmanager
     async def share(self) -> AsyncIterator[dict[str, Grant]]:
-        """Wait for our share of the items; in the block no other member has them. The share may be empty.
+        """Wait for this member's share of the items. In the block no other member has these items. The share
+        may be empty.
 
         Yields the items, in order, each with the grant of its lock: for fencing.
 
         :raises Rebalance: the members have changed. The block was cancelled; ask for the next share.
         :raises LockLost: an item was lost for another reason. The block was cancelled; ask for the next
             share.
-        :raises NodeExistsError: another member has taken our id.
+        :raises NodeExistsError: another member has the same id.
         :raises RuntimeError: the partitioner's block was left, or not entered yet.
         """
         if self._block is None:
-            raise RuntimeError(f"{self!r} runs only in its block: use it inside of async with")
+            raise RuntimeError(f"{self!r} does not run: call this inside of its async with block")
         while True:
             complete = False
             try:
@@ -198,4 +200,4 @@ class Partitioner(Running):
         eldest = min(ages, key=ages.__getitem__, default=self._member)
         if eldest != self._member:
             path = paths.join(self._party.path, eldest)
-            raise NodeExistsError(path, f"there is a member {self.id!r} already")
+            raise NodeExistsError(path, f"there is a member {self.id!r} already; give each member its own id")

@@ -56,8 +56,8 @@ T = TypeVar("T")
 class Versioned(Generic[T]):
     """A value, and the write that it comes from.
 
-    :ivar version: of the znode's data: how many times it was written since the znode was created.
-    :ivar mzxid: of the transaction that wrote the value; a later value has a higher one.
+    :ivar version: the version of the znode's data: how many times it was written since the znode was created.
+    :ivar mzxid: the zxid of the transaction that wrote the value; a later value has a higher one.
     """
 
     value: T

@@ -125,4 +125,4 @@ class Running:
             if condition():
                 return
             await self._changed.wait()
-        raise RuntimeError(f"{self!r} runs only in its block: use it inside of async with")
+        raise RuntimeError(f"{self!r} does not run: call this inside of its async with block")

@@ -50,7 +50,7 @@ class Acquirable(Generic[G]):
         self._blocks: TaskBlocks[G] = TaskBlocks()
 
     async def acquire(self, *, wait: bool = True) -> G:
-        """Acquire without a block: run what relies on the grant in ``with grant.scope()``, and call
+        """Acquire without a block. Run the code that relies on the grant in ``with grant.scope()``, and call
         ``await grant.release()`` at the end."""
         raise NotImplementedError
 

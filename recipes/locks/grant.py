@@ -38,14 +38,14 @@ OnRevoke = OnRevokeWord | Callable[["Grant"], object]
 
 @attrs.define(eq=False, repr=False)
 class Grant:
-    """A lock that is held; leadership and leases are such locks too.
+    """A lock that is held. Leadership and the leases of a semaphore are grants too.
 
     :ivar token: the fencing token: the czxid of the znode that holds the lock. The tokens of successive
         holders grow, whatever happens to the path. Hand the token to the resource that the lock guards, and
         let the resource refuse lower tokens. (The number in the znode's name is no such token: the server
         counts from 0 again when the parent was deleted.)
-    :ivar path: the znode that holds the lock; ``paths`` are both znodes of ``layout="both"``.
-    :ivar sequence: the number in the name of the znode; the lowest number stands first.
+    :ivar path: the path of the znode that holds the lock. With ``layout="both"``, ``paths`` has both znodes.
+    :ivar sequence: the number in the name of the znode; the lowest number is first.
     :ivar retries: how many times the contender had to begin anew.
     :ivar waited: seconds from the first attempt to the grant.
     :ivar shared: whether this is the grant of a reader.
@@ -133,7 +133,7 @@ class Grant:
         return [Check(path) for path in self.paths]
 
     def check(self) -> None:
-        """Check, by the clock and by what the client knows, that the lock is still held. Asks nobody.
+        """Check, by the clock and by what the client knows, that the lock is still held. Sends no request.
 
         :raises LockLost: it is lost, or was released.
         """
@@ -141,8 +141,8 @@ class Grant:
         self.hold.check()
 
     def on_lost(self, function: Callable[[], object]) -> None:
-        """Call ``function()`` when the lock is lost; at once if it is. A release is no loss. It must not
-        raise."""
+        """Call ``function()`` when the lock is lost, or at once if it is lost already. A release is not a
+        loss. The function must not raise."""
         if self.lost.is_set():
             function()
         else:
@@ -151,14 +151,14 @@ class Grant:
     async def verify(self) -> None:
         """Ask the server whether the lock is still held.
 
-        :raises LockLost: it is not; from then on the lock counts as lost.
+        :raises LockLost: the lock is not held any more; from now on it counts as lost.
         """
         self._check_unreleased()
         await self.hold.verify()
 
     def scope(self) -> AbstractContextManager[trio.CancelScope]:
-        """Open a block that relies on the lock, for :meth:`.Acquirable.acquire`. The block is cancelled when
-        the lock may have been lost.
+        """Open a block that relies on the lock. Use it after :meth:`.Acquirable.acquire`. The block is
+        cancelled when the lock may have been lost.
 
         :raises LockLost: the lock was lost, or was released before the block began.
         """
@@ -170,8 +170,8 @@ class Grant:
             raise LockLost(LossReason.RELEASED, self.path)
 
     async def release(self) -> None:
-        """Give up the lock. A lost connection is no error: the client deletes the znodes later. A lock that
-        was entered several times is given up with the last release.
+        """Release the lock. A lost connection is not an error: the client then deletes the znodes later. A
+        lock that was entered several times is released by the last call.
 
         :raises LockLost: the lock was lost before.
         :raises NoAuthError: the ACL does not allow to delete the znode.

@@ -43,9 +43,10 @@ from .strategy import PREDECESSOR, Strategy
 class Contender:
     """A contender: the holder of a lock, or one that waits for it.
 
-    :ivar name: of its znode; ``path`` is the whole path.
+    :ivar name: the name of its znode; ``path`` is the whole path.
     :ivar data: the data of its znode.
-    :ivar stat: ``stat.ephemeralOwner`` is its session, ``stat.ctime`` (ms since the epoch) when it came.
+    :ivar stat: the Stat of its znode. ``stat.ephemeralOwner`` is its session, ``stat.ctime`` the time when it
+        came, in ms since the epoch.
     """
 
     path: str
@@ -58,10 +59,12 @@ class Contender:
 
 @attrs.define
 class LockStatistics:
-    """The figures of one lock object, in this process.
+    """The counters of one lock object, in this process.
 
-    :ivar holding: how many tasks hold the lock now; ``waiting``: how many tasks wait.
-    :ivar acquired: how many times the lock was granted; ``local_handoffs`` of them without asking the server.
+    :ivar holding: how many tasks hold the lock now.
+    :ivar waiting: how many tasks wait for the lock now.
+    :ivar acquired: how many times the lock was granted.
+    :ivar local_handoffs: how many of these times the server was not asked.
     :ivar retries: how many times a waiting contender had to begin anew.
     """
 
@@ -79,30 +82,32 @@ class Lock(Acquirable[Grant]):
         async with lock as grant:
             await zk.multi([grant.fence(), SetData("/printer", b"...")])
 
-    First come, first served. Each contender is a child of the path; the end of its session frees the lock.
-    When the lock may have been lost, the body is cancelled before another can have the lock, and the block
-    raises :class:`LockLost`: see ``suspended``. Any number of tasks may use one object; each block is a
-    contender of its own.
+    Contenders get the lock in the order in which they came. Each contender is a child of the path. The end of
+    its session frees the lock. When the lock may have been lost, the body is cancelled before another client
+    can get the lock, and the block raises :class:`LockLost`: see ``suspended``. Any number of tasks may use
+    one object. Each block is a separate contender.
 
     :param path: the parent of the contenders; created when it is missing.
     :param data: the data of the contender's znode.
-    :param layout: which libraries see our contenders: ``"curator"`` (also Go and aiozk), ``"kazoo"`` (also Go
-        and aiozk), or ``"both"``, which creates two znodes. Ours wait for the contenders of all of them.
+    :param layout: the libraries that see this lock's contenders: ``"curator"`` (also Go and aiozk),
+        ``"kazoo"`` (also Go and aiozk), or ``"both"``, which creates two znodes. With each layout, this lock
+        waits for the contenders of all these libraries.
     :param reentrant: whether a task that holds the lock may enter it again. If not, that raises
         :class:`Deadlock`.
-    :param local_queue: whether the tasks that use this object wait in a queue of this process, and one of
-        them at a time contends at the server: a single znode, however many tasks there are.
+    :param local_queue: whether the tasks that use this object wait in a queue of this process. Then only one
+        of them at a time contends at the server, with one znode.
     :param max_handoffs: with ``local_queue``, how many times in a row the lock may be passed on to the next
         task of this process before contenders elsewhere get their turn. The token stays the same.
-    :param monitor: whether to watch the own znode (with ``layout="both"``, both), so that the holder learns
-        when a client deletes it or asks for the lock back. Costs one request for each znode.
+    :param monitor: whether to watch the holder's znode (with ``layout="both"``, both znodes), so that the
+        holder learns when a client deletes it or asks for the lock back. This costs one request for each
+        znode.
     :param on_revoke: what the holder does when it is asked for the lock back (:func:`revoke`).
         ``"ignore"``: only set ``grant.revoked``. ``"cancel"``: the body is cancelled, and the block raises
         :class:`LockRevoked`. Or a function, called with the grant; if it raises, the body is cancelled, and
         the block raises that error.
     :param recognise: the kinds of contenders to wait for.
     :param strategy: how to wait; for comparisons.
-    :param purpose: what ours contend for; the other recipes of this package give another one.
+    :param purpose: the kind of lock; the other recipes of this package use another kind.
     :param grant_type: makes the grant: :class:`.Grant` or a subclass of it.
     :param options: :class:`.HoldingOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``.
@@ -159,8 +164,8 @@ class Lock(Acquirable[Grant]):
     # --- holding it --------------------------------------------------------------------------------------
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """Acquire the lock without a block: run what relies on it in ``with grant.scope()``, and call
-        ``await grant.release()`` at the end.
+        """Acquire the lock without a block. Run the code that relies on it in ``with grant.scope()``, and
+        call ``await grant.release()`` at the end.
 
         :raises WouldBlock: the lock is not free, and ``wait`` is False.
         :raises Deadlock: this task holds the lock already, and the lock is not reentrant.
@@ -203,7 +208,7 @@ class Lock(Acquirable[Grant]):
 
     def _enter_again(self, held: Grant) -> None:
         if not self._reentrant:
-            raise Deadlock(f"this task holds {self!r} already, which is not reentrant")
+            raise Deadlock(f"this task holds {self!r} already; release it first, or use reentrant=True")
         held.enter_again()
 
     async def _release(self, holder: object, grant: Grant) -> None:
@@ -221,12 +226,12 @@ class Lock(Acquirable[Grant]):
     # --- looking at it -----------------------------------------------------------------------------------
 
     async def contenders(self) -> list[Contender]:
-        """List the holder and those that wait, in order. The first one holds the lock (of several readers,
-        the first of them)."""
+        """List the holder and the waiting contenders, in order. The first one holds the lock. If several
+        readers hold it, the first one is one of them."""
         return await contenders(self.zk, self.path, self._contest.role.recognise)
 
     async def is_locked(self) -> bool:
-        """Return whether any contender, ours or another library's, holds the lock."""
+        """Return whether any contender of any library holds the lock."""
         try:
             names = await repeat(self.zk, lambda: self.zk.get_children(self.path))
         except NoNodeError:
@@ -235,17 +240,17 @@ class Lock(Acquirable[Grant]):
         return any(contender.kind in recognise for contender in in_order(names)[0])
 
     def statistics(self) -> LockStatistics:
-        """Return a copy of the figures of this object."""
+        """Return a copy of the counters of this object."""
         return attrs.evolve(self._statistics)
 
 
 async def contenders(
     zk: ZooKeeper, path: str, recognise: frozenset[ContenderKind] = DEFAULT_KINDS
 ) -> list[Contender]:
-    """List the holder of a lock and those that wait for it, in order, whatever library they use.
+    """List the holder of a lock and the waiting contenders of all libraries, in order.
 
-    Costs a list of the children and a read of each. A contender that goes meanwhile is left out. A contender
-    of ``layout="both"`` is listed twice, once for each of its znodes.
+    This costs one request for the list of children, and one for each child. A contender that leaves meanwhile
+    is left out. A contender of ``layout="both"`` is listed twice, once for each of its znodes.
     """
     try:
         names = await repeat(zk, lambda: zk.get_children(path))
@@ -268,8 +273,8 @@ async def contenders(
 
 
 async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
-    """Ask a holder to give a lock back. The holder may ignore that. Curator's revocable locks understand it,
-    and ours (``on_revoke``). If the contender has gone meanwhile, nothing happens.
+    """Ask a holder to give a lock back. The holder may ignore that. Curator's revocable locks understand the
+    request, and so do the locks of this package (``on_revoke``). If the contender has left, nothing happens.
 
     :param contender: one of :meth:`Lock.contenders`, or the path of its znode.
     """
@@ -281,8 +286,8 @@ async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
 class LockRegistry:
     """One lock for each key, below one path: ``async with registry["user/7"]``.
 
-    A key may be any text but the empty one. The same object stands for a key for as long as a task uses the
-    object, so that local queues and reentrancy work.
+    A key may be any text that is not empty. A key gives the same object as long as a task uses that object,
+    so local queues and reentrancy work.
 
     :param options: the options of :class:`Lock`.
     """

@@ -49,7 +49,9 @@ class MultiLock(Acquirable[Grants]):
         self._ordered = sorted(self.locks, key=_sort_key)
         for member, following in pairwise(self._ordered):
             if _sort_key(member) == _sort_key(following):
-                raise ValueError(f"two of the locks are at {member.path}: one would wait for the other")
+                raise ValueError(
+                    f"two of the locks are at {member.path}, and one would wait for the other: leave one out"
+                )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(member.path for member in self._ordered)}>"

@@ -59,7 +59,7 @@ class WriteGrant(Grant):
 
     @asynccontextmanager
     async def downgrade(self) -> AsyncIterator[Grant]:
-        """Go on as a reader: other readers are let in, and no writer comes in between.
+        """Become a reader: other readers get the lock too, and no writer gets it in between.
 
             async with rw.write() as grant:
                 ...
@@ -166,7 +166,7 @@ class WriteLock(Lock):
 
 
 class RWLock:
-    """A read/write lock on a path: first come, first served, readers side by side.
+    """A read/write lock on a path: one writer, or any number of readers, in the order in which they came.
 
         rw = RWLock(zk, "/config-lock")
         async with rw.read() as grant: ...
@@ -178,7 +178,7 @@ class RWLock:
     plain Lock, which does not see readers (trap E-51). A writer of Curator 5.4 that becomes a reader goes to
     the end of the queue, so a writer that waits, ours too, gets in beside it.
 
-    :param options: the options of :class:`.Lock`, but ``local_queue`` and ``max_handoffs``.
+    :param options: the options of :class:`.Lock`, except ``local_queue`` and ``max_handoffs``.
     """
 
     def __init__(self, zk: ZooKeeper, path: str, **options: Unpack[RWLockOptions]) -> None:
@@ -192,7 +192,7 @@ class RWLock:
         return f"<{type(self).__name__} {self.path}>"
 
     def read(self) -> Lock:
-        """Return the reading side: a lock like any other, but several readers hold it at a time."""
+        """Return the reading side: a lock that several readers can hold at a time."""
         return self._reader
 
     def write(self) -> WriteLock:

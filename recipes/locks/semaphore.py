@@ -55,7 +55,7 @@ _LAYOUTS: dict[SemaphoreLayout, type[CuratorLeases | KazooLeases]] = {
 class LeaseHolder:
     """The holder of a lease.
 
-    :ivar path: of the znode that is the lease.
+    :ivar path: the path of the znode that is the lease.
     :ivar data: the data of that znode.
     :ivar stat: ``stat.ephemeralOwner`` is the holder's session, ``stat.czxid`` the token.
     """
@@ -87,9 +87,9 @@ class Semaphore(Acquirable[Grant]):
         at ``<path>-__lock__``, and the limit as the data of the path, which is then persistent. The two do
         not see each other: choose one for all users of a path. Children of another layout are logged once;
         with ``"kazoo"`` each of them takes up a lease, as it does for kazoo.
-    :param limit_source: a shared value that says how many leases there are; while it has no value,
-        ``limit`` counts. A higher limit takes effect at once; after a lower one no lease is given out
-        until enough have come back. Not with ``layout="kazoo"``, whose limit is fixed.
+    :param limit_source: a shared value that holds the number of leases. While it has no value, ``limit`` is
+        used. A higher limit takes effect at once. With a lower limit, no lease is granted until enough leases
+        were released. Not possible with ``layout="kazoo"``, whose limit is fixed.
     :param data: the data of the leases' znodes.
     :param options: :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
@@ -111,9 +111,9 @@ class Semaphore(Acquirable[Grant]):
         paths.validate_path(path)
         check_word("layout", layout, SemaphoreLayout)
         if limit < 1:
-            raise ValueError(f"a semaphore has at least one lease, not {limit}")
+            raise ValueError(f"limit must be at least 1, not {limit}")
         if limit_source is not None and layout == "kazoo":
-            raise ValueError("a semaphore of kazoo's layout has a fixed limit")
+            raise ValueError("with layout='kazoo' the limit is fixed; leave out limit_source")
         self.zk = zk
         self.path = path
         self.limit = limit
@@ -131,7 +131,7 @@ class Semaphore(Acquirable[Grant]):
     # --- holding leases ----------------------------------------------------------------------------------
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """Acquire a lease without a block: run what relies on it in ``with lease.scope()``, and call
+        """Acquire a lease without a block. Run the code that relies on it in ``with lease.scope()``, and call
         ``await lease.release()`` at the end.
 
         :raises WouldBlock: ``wait`` is False, and no lease is free, or another contender acquires or waits.
@@ -156,7 +156,7 @@ class Semaphore(Acquirable[Grant]):
         :raises ValueError: ``count`` is lower than 1, or higher than a fixed limit.
         """
         if count < 1:
-            raise ValueError(f"at least one lease can be acquired, not {count}")
+            raise ValueError(f"count must be at least 1, not {count}")
         if count > self.limit and self._limit_source is None:
             raise ValueError(f"{self.path} has {self.limit} leases: {count} can never be acquired")
         return self._hold(count, wait)

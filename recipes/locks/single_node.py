@@ -60,7 +60,7 @@ class _Turn:
         """
         holder = current_holder()
         if self.holder is holder:
-            raise Deadlock(f"this task holds {path} already, which is not reentrant")
+            raise Deadlock(f"this task holds {path} already; release it first")
         if not wait and (self.holder is not None or self.unsettled):
             raise WouldBlock(path)
         if self.holder is None:

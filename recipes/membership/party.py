@@ -48,10 +48,10 @@ _PATTERNS: Mapping[PartyLayout, re.Pattern[str]] = {
 class Member:
     """A member of a party.
 
-    :ivar name: of its znode. Two members are the same if their names are.
-    :ivar id: chosen by the member; unique in the layout ``"curator-group"`` only.
-    :ivar data: of its znode, when it was first seen; None in the layout ``"kazoo-shallow"``, where no znode
-        is read.
+    :ivar name: the name of its znode. Two members are the same if their names are the same.
+    :ivar id: the id that the member has chosen. It is unique only in the layout ``"curator-group"``.
+    :ivar data: the data of its znode when the znode was first seen. It is None in the layout
+        ``"kazoo-shallow"``, in which no znode is read.
     """
 
     name: str
@@ -74,21 +74,22 @@ class Party(Running):
         async with party:
             print(await party.members())
 
-    The block begins after joining. The member joins again when its znode is deleted, and in the next
-    session. To list the members, or to follow them, needs no block. An error that makes the membership
-    impossible, such as :class:`NoAuthError`, cancels the block, which raises the error.
+    The block begins when the member has joined. The member joins again when its znode is deleted, and in the
+    next session. To list or follow the members you need no block. If an error such as :class:`NoAuthError`
+    makes the membership impossible, the block is cancelled and raises that error.
 
-    A child whose name does not fit the layout is no member; in ``"curator-group"`` every child is one.
+    A child whose name does not fit the layout is not a member. In ``"curator-group"`` every child is a
+    member.
 
     :param path: the directory of the members; created when a member joins.
-    :param id: of the own member. It is the name of the znode in ``"curator-group"``, and a part of the name
-        in ``"kazoo-shallow"``, so there it must be fit for a name.
-    :param data: of the own znode. By default what the library of the layout writes: the id, or nothing in
-        ``"curator-group"``. In the layout ``"kazoo"`` it is always the id.
-    :param conflict: what to do if a member of another session has the own name, which is possible in
-        ``"curator-group"`` only: see :class:`.PersistentNode`.
+    :param id: the id of this member. It is the name of the znode in ``"curator-group"``, and a part of the
+        name in ``"kazoo-shallow"``, so in these layouts it must be a valid name.
+    :param data: the data of this member's znode. The default is what the library of the layout writes: the
+        id, or nothing in ``"curator-group"``. In the layout ``"kazoo"`` it is always the id.
+    :param conflict: what to do if a member of another session has the same name. This is possible only in
+        ``"curator-group"``: see :class:`.PersistentNode`.
     :param parents: how a missing directory is created.
-    :param acl: of everything that is created; everything for everyone if None.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
     :raises ValueError: an option has a wrong value.
     """
 
@@ -146,8 +147,8 @@ class Party(Running):
             yield
 
     async def members(self) -> list[Member]:
-        """List the members, in the order of their names. Costs 1 request, and 1 for each member, but in
-        ``"kazoo-shallow"`` 1 in all."""
+        """List the members, in the order of their names. This costs 1 request, and 1 more for each member. In
+        ``"kazoo-shallow"`` it costs 1 request in all."""
         try:
             names = await steady(self.zk, lambda: self.zk.get_children(self.path))
         except NoNodeError:
@@ -155,8 +156,8 @@ class Party(Running):
         return list((await self.describe(names, {})).values())
 
     def changes(self) -> Changes:
-        """Follow the members: ``async for change in party.changes()``. In the first change all members have
-        joined. A slow reader skips members that came and went in between."""
+        """Follow the members: ``async for change in party.changes()``. The first change has all present
+        members as joined. A slow reader does not see members that came and went in between."""
         return Changes(self)
 
     async def describe(self, names: Iterable[str], known: Mapping[str, Member]) -> dict[str, Member]:

@@ -21,7 +21,6 @@ each of them what a network can do. :mod:`.explore` has the rules, :mod:`.faults
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from typing import Literal
 
 from .explore import Plan, Results, carry_out
@@ -31,7 +30,7 @@ from .lab import Lab
 from .model import NotControlled
 from .orders import Rounds
 from .report import Report, SweepFailed
-from .run import Scenario, is_in_threads, run
+from .run import Scenario, run
 
 __all__ = ["FAULTS", "Lab", "NotControlled", "Report", "Scenario", "SweepFailed", "sweep"]
 
@@ -51,8 +50,8 @@ def sweep(
     The same call comes to the same findings, if the budget is not used up earlier.
 
     :param scenario: an async function that takes a :class:`Lab`, for clients of :mod:`pyzk.client`; or a
-        plain function that takes a :class:`.threads.lab.ThreadLab`, for clients of kazoo. It runs hundreds of
-        times, each time with a server of its own, in virtual time.
+        plain function that takes a :class:`.threads.lab.ThreadLab`, for clients in threads. It runs hundreds
+        of times, each time with a server of its own, in virtual time.
     :param faults: names of :data:`FAULTS`; None for none.
     :param orders: ``"some"``: as many as fit into the budget; ``"all"``: all that differ, however long it
         takes; None for the one order in which each client acts in turn.
@@ -63,14 +62,11 @@ def sweep(
     :returns: what was tried.
     :raises SweepFailed: something does not hold; an AssertionError, whose text is the report.
     :raises NotControlled: something else than the order of requests decides what the scenario does.
-    :raises ImportError: kazoo is not there, and the scenario is a plain function.
     :raises ValueError: a wrong token, or name of a fault.
     :raises TypeError: the scenario is no function.
     """
     if not callable(scenario):
         raise TypeError("a scenario is a function that takes a lab: async def scenario(lab): ...")
-    if is_in_threads(scenario) and find_spec("kazoo") is None:
-        raise ImportError("a scenario that is a plain function has clients of kazoo, which is not installed")
     title = getattr(scenario, "__name__", "scenario")
     if replay is not None:
         finding = replay_token(scenario, replay)

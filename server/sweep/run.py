@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .threads.lab import ThreadLab
 
 Scenario: TypeAlias = Callable[[Lab], Awaitable[object]] | Callable[["ThreadLab"], object]
-"""An async function for clients of :mod:`pyzk.client`; a plain one for clients of kazoo."""
+"""An async function for clients of :mod:`pyzk.client`; a plain one for clients in threads."""
 
 _AFTERWARDS: Final = 30.0
 """Seconds of virtual time until what a client leaves behind has gone with its session."""

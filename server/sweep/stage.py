@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import attrs
 import trio
@@ -21,14 +21,12 @@ import trio
 from ...protocol.operations import WRITES
 from ..net.connection import Connection
 from ..testing.holding import HeldMessage
+from ..testing.host import LocalServer
 from ..testing.observers import Observer
 from . import footprints
 from .faults import FAULTS
 from .model import EVENT, POINT, Cell, Outcome, Request, Step, without_numbers
 from .orders import Order
-
-if TYPE_CHECKING:
-    from .driver import Driver
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 _SESSION: Final = re.compile(r"\b0x[0-9a-f]{6,16}\b")
@@ -40,16 +38,33 @@ class _Choice:
     take: Callable[[], str]
 
 
+class Clients(Protocol):
+    """What a stage asks of the clients' side (:class:`.driver.Driver`).
+
+    :ivar names: of the clients, by connection; it may grow.
+    """
+
+    server: LocalServer
+    names: dict[Connection, str]
+
+    async def settle(self) -> None:
+        """Return when all clients wait for the server, or for a time."""
+
+    @property
+    def deadline(self) -> float:
+        """When a client acts again by itself, as far as trio does not know."""
+
+
 class Stage(Observer):
     """
-    :param driver: knows the names of the clients, and when all of them wait.
+    :param clients: those whose requests it puts in order.
     :param cell: the fault that is to happen.
     """
 
-    def __init__(self, driver: Driver, order: Order, cell: Cell | None, outcome: Outcome) -> None:
-        self.server = driver.server
+    def __init__(self, clients: Clients, order: Order, cell: Cell | None, outcome: Outcome) -> None:
+        self.server = clients.server
         self.outcome = outcome
-        self._driver = driver
+        self._clients = clients
         self._order = order
         self._cell = cell
         self._news = trio.Event()
@@ -84,13 +99,13 @@ class Stage(Observer):
     async def run(self) -> None:
         """Make one step after the other, until cancelled."""
         while True:
-            await self._driver.settle()
+            await self._clients.settle()
             choices = self._choices() if self.is_open else {}
             if choices:
                 self._make(choices)
             else:
                 self._news = trio.Event()
-                with trio.move_on_at(self._driver.deadline):
+                with trio.move_on_at(self._clients.deadline):
                     await self._news.wait()
 
     def happened(self) -> None:
@@ -227,7 +242,7 @@ class Stage(Observer):
         return self.server.running.gate.connection_held(message.number)
 
     def _name(self, connection: Connection) -> str:
-        names = self._driver.names
+        names = self._clients.names
         return names.setdefault(connection, f"other{len(names)}")
 
     def words(self, text: str) -> str:

@@ -1,22 +1,23 @@
-"""Chaos: faults by chance, and the same ones again with the same seed.
+"""Chaos: random faults, which the same seed repeats.
 
-The same seed and the same requests give the same faults. The rules that make it so:
+The same seed and the same requests give the same faults. These rules ensure that:
 
-1. Whether a message is affected depends on four things: the seed, the kind of fault, the session, and the
-   number of the message among those of this session. It depends neither on the time, nor on what other
-   sessions do, nor on ids, nor on what the message says. Each decision is a hash of these four. So a
-   probability that is changed does not move the faults of other kinds.
-2. A session is told apart by its name, if it has one; else by its place in the order in which sessions began.
-   Its numbers go on when it reconnects. So clients that connect one after the other may do all else at once.
-   Clients that connect at the same time, or again after their sessions have expired, come in an order of
-   their own: names tell these apart, whatever their order is. Of 10,000 sessions the oldest is forgotten.
-3. Requests, events and handshakes are counted apart. Pings are neither counted nor affected: their number
-   depends on the time. Handshakes that ask for a new session are counted together: nobody can tell them
-   apart.
-4. Of two faults that are due for one request, the first of :data:`FAULTS` is injected.
+1. Four things decide whether a message is affected: the seed, the kind of fault, the session, and the number
+   of the message in this session. The decision is a hash of these four. It does not depend on the time, on
+   other sessions, on ids or on the contents of the message. So changing the probability of one kind of fault
+   does not change the faults of other kinds.
+2. A session is identified by its name if it has one. Otherwise it is identified by its place in the order in
+   which sessions began. Its messages are counted on after a reconnect. So clients that connect one after the
+   other may do everything else at the same time. If clients connect at the same time, or again after their
+   sessions have expired, their order varies: give them names. If there are more than 10,000 sessions, the
+   oldest ones are forgotten.
+3. Requests, events and handshakes are counted separately. Pings are not counted and not affected, because
+   their number depends on the time. Handshakes that ask for a new session are counted together, because
+   nothing distinguishes them.
+4. If two faults are due for one request, only the first of them in :data:`FAULTS` is injected.
 
-Each fault but ``expire`` is one that networks make: a client must stand it. A session that ends although its
-client was heard of is the work of an operator, or of a server whose clock jumps.
+Networks cause all of these faults except ``expire``, so a client must survive them. Only an operator, or a
+server whose clock jumps, can end the session of a connected client.
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ class Injected:
     :ivar fault: one of :data:`FAULTS`.
     :ivar who: the name of the session, or its place in the order in which sessions began, from 1; empty for a
         handshake that asks for a new session.
-    :ivar number: of the message among those of this session, from 1.
-    :ivar session: its id; 0 if there is none yet.
+    :ivar number: the number of the message in this session, from 1.
+    :ivar session: the id of the session; 0 if there is none yet.
     :ivar op: the operation of a request.
-    :ivar path: the znode concerned, if it is one.
+    :ivar path: the path of the znode, if there is exactly one.
     """
 
     fault: str
@@ -93,13 +94,13 @@ class _Stream:
 class Chaos(Injector):
     """Injects faults by the rules at the head of this module, until :meth:`end`; a context manager, too.
 
-    :param sessions: those that live already, the oldest first.
-    :param probabilities: by kind of fault, from 0 to 1.
-    :param longest: seconds that a message is delayed at most; how long is drawn too.
+    :param sessions: the ids of the sessions that are alive, the oldest first.
+    :param probabilities: the probability of each kind of fault, from 0 to 1.
+    :param longest: the longest delay of a message, in seconds; the delay is random too.
     :param selection: the requests that may be affected; others are not counted.
-    :param cause: who does it, for the timeline.
-    :param origin: by whom it was asked for (:mod:`.origin`).
-    :param gate: into which it injects them.
+    :param cause: the cause that the timeline shows.
+    :param origin: who asked for the faults (:mod:`.origin`).
+    :param gate: the gate of the server.
     :param run: calls a function in the server's own thread.
     :ivar seed: the same seed and the same requests give the same faults.
     :ivar probabilities: the probability of each fault that may be injected.

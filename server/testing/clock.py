@@ -1,4 +1,4 @@
-"""The server's clock in a test: it runs with trio's clock, or stands still, and jumps when told to."""
+"""The server's clock in a test: it runs with trio's clock or is frozen, and a test can advance it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CLOCK_MODES = ("running", "frozen")
 
 
 class ServerClock:
-    """The server's time, as a test sees and moves it."""
+    """The server's clock, which a test can read, advance and freeze."""
 
     def __init__(
         self,
@@ -29,30 +29,30 @@ class ServerClock:
         return self._now()
 
     def advance(self, seconds: float, *, keep_alive: bool = False) -> None:
-        """Let the server's time jump ahead.
+        """Advance the server's clock.
 
-        All that falls due on the way has happened when this returns: sessions have expired, container and TTL
-        znodes are reaped, their watches have been sent, delayed requests have been answered. Clients are on
-        their own clocks and know nothing of the jump, so a session expires even while its client is
-        connected, as after a long pause of the client's process.
+        When this returns, everything that was due by then has happened: sessions have expired, container and
+        TTL znodes are deleted, watch events are sent, delayed requests are answered. Clients have clocks of
+        their own and do not notice. So a session expires even while its client is connected, as after a long
+        pause of the client's process.
 
-        :param seconds: how far, at least 0. A session expires up to one tick after its timeout, so jump by
-            the timeout plus a tick, or use ``expire``.
-        :param keep_alive: whether connected clients count as having sent their pings on time: then only the
-            sessions of those that are gone, or paused, expire.
-        :raises ValueError: for a negative number, or one of more than 30 years.
+        :param seconds: how far, at least 0. A session expires up to one tick after its timeout, so advance by
+            the timeout plus one tick, or use ``expire``.
+        :param keep_alive: whether to treat connected clients as if they had sent their pings on time. Then
+            only the sessions of clients that are gone or paused expire.
+        :raises ValueError: ``seconds`` is negative, or more than 30 years.
         """
         self._advance(seconds, keep_alive)
 
     @property
     def frozen(self) -> bool:
-        """Whether time passes by :meth:`advance` alone."""
+        """Whether the clock is frozen: then only :meth:`advance` moves it."""
         return self._is_frozen()
 
     def freeze(self) -> None:
-        """Stop the server's time; :meth:`advance` still moves it."""
+        """Freeze the server's clock. :meth:`advance` still moves it."""
         self._freeze(True)
 
     def unfreeze(self) -> None:
-        """Let the server's time go on from where it stands."""
+        """Let the server's clock run again, from its present time on."""
         self._freeze(False)

@@ -83,7 +83,7 @@ def kind_of(given: Collection[str]) -> str:
             return kind
     if "path" in given:
         return "owner" if "session" in given else "exists"
-    raise ValueError("give what is waited for: path, data, children, op or session")
+    raise ValueError("say what to wait for: path, data, children, op or session")
 
 
 def begin(running: Running | RunningEnsemble, kind: str, values: Values) -> Condition:

@@ -1,16 +1,16 @@
-"""A pretend ensemble inside a test: several servers in one process, that lag, part and lose their leader on
-command.
+"""A pretend ensemble inside a test: several servers in one process, which lag, part and lose their leader
+when the test says so.
 
-It shows what clients see of several servers. Nothing is replicated, nothing outlives the process.
+It shows what clients see of several servers. It replicates nothing, and no data survives the process.
 
     with EmbeddedEnsemble(3) as ensemble:
         client = KazooClient(ensemble.hosts)            # all three; ensemble[1].hosts is one of them
-        ensemble.lag(1)                                 # server 1 shows old data until release(1)
+        ensemble.lag(1)                                 # server 1 shows old data until catch_up(1)
         ensemble.kill(ensemble.leader())
 
-The rules: a verb has its effect when it returns. It comes after everything that clients had sent before it.
-What servers need time for (to notice a silent link, to elect a leader) happens when that time has passed on
-the clock: by itself while the clock runs, by :meth:`EnsembleControls.advance` at once.
+The rules: when a verb returns, it has taken effect. It comes after everything that clients sent before it.
+Some things take time on the servers' clock: to notice a silent link, to elect a leader. They happen by
+themselves while the clock runs, and at once with :meth:`EnsembleControls.advance`.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class LocalEnsemble(EnsembleControls):
         return wait()
 
     async def connector(self, host: str, port: int) -> trio.abc.HalfCloseableStream:
-        """Connect without a socket to the server with this address, so that a client needs no real time: pass
-        ``connector=ensemble.connector`` to :func:`pyzk.client.connect`, with ``ensemble.hosts``.
+        """Connect without a socket to the server with this address, so that a client needs no real time. Pass
+        ``connector=ensemble.connector`` and ``ensemble.hosts`` to :func:`pyzk.client.connect`.
 
-        :raises ConnectionRefusedError: if no server that runs has this address.
+        :raises ConnectionRefusedError: no running server has this address.
         """
         for server in self:
             if (server.host, server.port) == (host, port) and self.role(server.number) != "down":

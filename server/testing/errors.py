@@ -9,15 +9,15 @@ TEST_ENDED: Final = "the test ended here"
 
 
 class LimitExceeded(AssertionError):
-    """A client has needed more than a test allows."""
+    """A client has exceeded a limit of the test."""
 
 
 class NotInTime(AssertionError):
-    """What a test has waited for was not the case in time.
+    """A condition did not hold in time.
 
     :ivar hosts: the connect string of the server, or of the ensemble.
-    :ivar why: what was waited for, and what was the case instead.
-    :ivar timeline: what has happened.
+    :ivar why: what the test has waited for, and what was the case instead.
+    :ivar timeline: the timeline of the server, or of the ensemble.
     """
 
     def __init__(self, hosts: str, why: str, timeline: str) -> None:

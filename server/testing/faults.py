@@ -1,10 +1,11 @@
 """Faults: exactly one request goes wrong.
 
-A fault stands before the engine and acts on the requests that it matches. The engine itself is never told a
-lie: "applied, reply lost" is a request that was applied, on a connection that then ended.
+A fault is in front of the engine, and acts on the requests that match. The engine itself works as always:
+"applied, reply lost" is a request that the engine has applied, on a connection that then ended.
 
-An :class:`Injector` decides which messages go wrong. An :class:`Injection` is what happens to one of them. A
-:class:`Fault` is the injector that a test plans; :mod:`.chaos` is the one that goes by chance.
+An :class:`Injector` decides which messages are affected. An :class:`Injection` is what happens to one of
+them. A
+:class:`Fault` is an injector that a test plans; :mod:`.chaos` has the injector of random faults.
 """
 
 from __future__ import annotations
@@ -49,17 +50,17 @@ _SEEN = 8  # other requests that are listed when a fault never fired
 
 
 class FaultNeverFired(AssertionError):
-    """A fault was planned, and no request matched it: the test did not test what it meant to."""
+    """No request matched a planned fault, so the test did not test what it should."""
 
 
 @attrs.frozen(eq=False)
 class Injection:
     """What happens to one message.
 
-    :ivar code: of the error that is answered, for the action ``error``.
-    :ivar seconds: on the server's clock, for the action ``delay``.
-    :ivar cause: who does it, for the timeline; empty for a planned fault.
-    :ivar origin: by whom that was asked for (:mod:`.origin`).
+    :ivar code: the code of the error in the reply, for the action ``error``.
+    :ivar seconds: the delay in seconds on the server's clock, for the action ``delay``.
+    :ivar cause: the cause that the timeline shows; empty for a planned fault.
+    :ivar origin: who asked for it (:mod:`.origin`).
     """
 
     when: When
@@ -71,14 +72,14 @@ class Injection:
 
     @property
     def reason(self) -> str:
-        """Why it closes a connection."""
+        """The reason of a connection that is closed by this."""
         of = f" of {self.cause}" if self.cause else ""
         return f"{FAULT}{of}{mark(self.origin)}"
 
     def describe(self, result: str = "") -> str:
-        """Describe what it does to a request.
+        """Describe what happens to a request.
 
-        :param result: what the request was, or would have been, answered.
+        :param result: the answer that the request got, or would have got.
         """
         words = _WORDS[self.when, self.action].format(
             error=error_name(self.code), seconds=self.seconds, result=f" ({result})" if result else ""
@@ -86,17 +87,17 @@ class Injection:
         return self.say(words)
 
     def say(self, words: str) -> str:
-        """Put the cause before some words, and the mark behind them."""
+        """Return the words with the cause before them, and with the mark behind them."""
         cause = f"{self.cause}: " if self.cause else ""
         return f"{cause}{words}{mark(self.origin)}"
 
 
 class Injector:
-    """Decides which messages go wrong: none but those of which subclasses say so.
+    """Decides which messages are affected; subclasses override its methods. By default none is.
 
-    Each method is called once for each message, whether another injector has its turn or not.
+    Each method is called once for each message, even if another injector affects the message.
 
-    :ivar origin: by whom it was asked for (:mod:`.origin`).
+    :ivar origin: who asked for it (:mod:`.origin`).
     """
 
     origin: str = BY_TEST
@@ -108,13 +109,13 @@ class Injector:
         """Note that the last request was affected as :meth:`request` has said."""
 
     def event(self, session: int, path: str) -> Injection | None:
-        """Return how a watch event, and what comes behind it on its connection, is delayed."""
+        """Return how a watch event is delayed, with all later messages on its connection."""
 
     def handshake(self, session: int) -> Injection | None:
-        """Return how a handshake goes wrong that asks for this session; 0 is a new one."""
+        """Return what happens to a handshake that asks for this session; 0 is a new session."""
 
     def attached(self, session: int, resumed: bool) -> Injection | None:
-        """Return how the answer to a handshake goes wrong."""
+        """Return what happens to the answer to a handshake."""
 
 
 class Fault(Injector):

@@ -71,28 +71,29 @@ _XID = struct.Struct(">i")
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """One thing that happened.
+    """One entry of the history.
 
-    :ivar kind: ``request``, ``reply``, ``event`` (a watch event was sent), ``session`` (it began, was closed
-        or expired), ``connection`` (it was opened, got its session, was refused one, or is over), ``reaper``
-        (the server deleted a container or TTL znode), ``fault`` (one fired), ``hold`` (a message is held, or
-        lost), ``control`` (somebody did something to the server), ``note`` (somebody said something),
-        ``role`` (a server of an ensemble has another role).
+    :ivar kind: ``request``, ``reply``, ``event`` (a watch event was sent), ``session`` (a session began, was
+        closed or expired), ``connection`` (a connection was opened, got its session, was refused, or ended),
+        ``reaper`` (the server deleted a container or TTL znode), ``fault`` (a fault fired), ``hold`` (a
+        message was held or lost), ``control`` (a test or an operator did something to the server), ``note``
+        (a note of the test), ``role`` (a server of an ensemble has a new role).
     :ivar time: seconds on the server's clock since its start.
-    :ivar session: the id of the session concerned; 0 if there is none.
-    :ivar connection: the number of the connection, from 1 in the order of arrival; 0 if there is none.
-    :ivar zxid: of the reply, event or change, or the last that a client has seen which is refused for it; 0
-        where there is none.
+    :ivar session: the id of the session; 0 for none.
+    :ivar connection: the number of the connection, from 1 in the order of arrival; 0 for none.
+    :ivar zxid: the zxid of the reply, event or change. For a client that is refused because it has seen a
+        later zxid, that zxid. Otherwise 0.
     :ivar xid: the client's number of the request.
     :ivar op: the operation of a request, reply or fault, as ``fault(op=...)`` takes it.
-    :ivar path: the znode concerned, if it is one.
+    :ivar path: the path of the znode, if there is exactly one.
     :ivar err: the error code of a reply; 0 is success.
-    :ivar text: all of it in words.
-    :ivar client: address and port of the client; empty if there is none.
-    :ivar paths: of a request or reply: all znodes concerned.
-    :ivar reason: of a reply: why the request was refused, where its error does not say all. No digests.
-    :ivar server: the number of the server, in an ensemble; 0 if it concerns all.
-    :ivar facts: the same for programs, as far as the words do not say it exactly.
+    :ivar text: the entry in words.
+    :ivar client: address and port of the client; empty for none.
+    :ivar paths: of a request or reply: the paths of all its znodes.
+    :ivar reason: of a reply: why the server refused the request, if the error does not say it. Never a
+        digest.
+    :ivar server: in an ensemble, the number of the server; 0 if the entry concerns all servers.
+    :ivar facts: values for programs that ``text`` does not give exactly.
     """
 
     kind: EntryKind

@@ -51,16 +51,17 @@ HEADER = struct.Struct(">ii").unpack_from  # records.RequestHeader
 
 @attrs.frozen(kw_only=True)
 class HeldMessage:
-    """One message that waits.
+    """One held message.
 
-    :ivar number: what ``release`` and ``lose`` know it by.
+    :ivar number: the number for ``release`` and ``lose``.
     :ivar kind: ``handshake``, ``request``, ``reply`` or ``event``.
-    :ivar hold: the number of the hold that it met; 0 if it only waits behind another message.
-    :ivar session: the id of the session; for a handshake the one that is asked for, 0 being a new one.
-    :ivar time: since when it is held, in seconds on the server's clock since its start.
+    :ivar hold: the number of the hold that holds it; 0 if it only waits behind another message.
+    :ivar session: the id of the session; for a handshake the session that the client asks for, 0 for a new
+        one.
+    :ivar time: when it was held, in seconds on the server's clock since its start.
     :ivar op: the operation of a request or reply, as ``fault(op=...)`` takes it.
-    :ivar path: the znode concerned, if it is one.
-    :ivar text: all of it in words.
+    :ivar path: the path of the znode, if the message is about one.
+    :ivar text: the message in words.
     """
 
     number: int

@@ -52,7 +52,7 @@ class LocalServer(Controls):
         return wait()
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
-        """Connect without a socket; returns the client's end."""
+        """Connect without a socket, and return the client's end."""
         return self.running.open_stream()
 
 

@@ -24,7 +24,7 @@ class ServerStopped(RuntimeError):
 
 
 class ServerDied(RuntimeError):
-    """The server's thread has ended with an error, which is this one's cause."""
+    """The server's thread has ended with an error. That error is the cause of this one."""
 
 
 class InThread(ABC, Generic[Local]):
@@ -53,15 +53,15 @@ class InThread(ABC, Generic[Local]):
     # --- its life ----------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start the server; returns when clients can connect.
+        """Start the server, and return when clients can connect.
 
-        A server that was stopped starts empty, and with a port of the kernel's choosing again.
+        A server that was stopped is empty when it starts again, and the kernel chooses another port.
 
-        :raises RuntimeError: if it runs.
-        :raises OSError: if the address cannot be bound.
+        :raises RuntimeError: the server runs already.
+        :raises OSError: the address cannot be bound.
         """
         if self._thread is not None and not self._is_forked:
-            raise RuntimeError("the server runs already")
+            raise RuntimeError("the server runs already; call stop() first")
         self._process, self._lock, self._waiting = os.getpid(), threading.Lock(), set()
         self._error, self._ending = None, False
         ready: Future[None] = Future()
@@ -78,9 +78,9 @@ class InThread(ABC, Generic[Local]):
     def stop(self) -> None:
         """Stop the server: close every connection and end its thread.
 
-        Does nothing if it does not run, nor in a fork of the process in which it runs.
+        Does nothing if the server does not run, or if this process is a fork of the one in which it runs.
 
-        :raises ServerDied: if it had died.
+        :raises ServerDied: the server's thread had ended with an error.
         """
         thread, scope, token = self._thread, self._scope, self._token
         if thread is None or self._is_forked:

@@ -1,7 +1,8 @@
-"""Limits that a test sets: it fails when a client needs more watches or requests, or the tree more znodes.
+"""Limits that a test sets. The test fails if a client uses more watches or requests, or if the tree gets more
+znodes.
 
-Each client, which is a session, is counted by itself; znodes are those of the server, beyond what was there.
-What counts is what happens between two places of the test, so nothing else is slower.
+Each session is counted separately. Znodes are counted for the whole server, without those that existed
+before. Only the block of the test is counted, so nothing else becomes slower.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ def limits(
         with limits(server, watches=10, requests=100):
             ...
 
-    :param watches: how many paths each client watches at a time, at most.
-    :param requests: how many requests each client sends, at most; pings do not count.
-    :param znodes: how many znodes more than at the beginning there are at a time, at most.
-    :raises LimitExceeded: an :class:`AssertionError` that says who needed more, and where.
-    :raises TypeError: if a limit is no whole number.
-    :raises ValueError: if one is below 0, or none is given.
+    :param watches: the most paths that each client may watch at a time.
+    :param requests: the most requests that each client may send; pings do not count.
+    :param znodes: the most znodes that may exist at a time, beside those that existed before.
+    :raises LimitExceeded: an :class:`AssertionError` that says which client exceeded which limit.
+    :raises TypeError: a limit is not a whole number.
+    :raises ValueError: a limit is below 0, or no limit is given.
     """
     given = {"watches": watches, "requests": requests, "znodes": znodes}
     for name, value in given.items():

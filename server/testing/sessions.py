@@ -8,18 +8,18 @@ import attrs
 
 
 class UnknownSessionError(LookupError):
-    """There is no such session: it never existed, or is over."""
+    """There is no such session: it never existed, or it is over."""
 
 
 @attrs.frozen
 class SessionInfo:
     """One session.
 
-    :ivar timeout_ms: the negotiated timeout.
-    :ivar peer: address and port of the client, while it is connected.
+    :ivar timeout_ms: the negotiated timeout, in milliseconds.
+    :ivar peer: address and port of the client; None while it is not connected.
     :ivar ephemerals: paths of its ephemeral znodes.
     :ivar watches: paths that its connection watches.
-    :ivar server: the number of the server of an ensemble to which the client is connected; 0 otherwise.
+    :ivar server: in an ensemble, the number of the server to which the client is connected; 0 otherwise.
     """
 
     id: int
@@ -31,7 +31,7 @@ class SessionInfo:
 
     @property
     def connected(self) -> bool:
-        """True if a connection serves it now."""
+        """Whether the client is connected now."""
         return self.peer is not None
 
 
@@ -55,7 +55,7 @@ def session_id_of(session: SessionRef) -> int:
     own: Any = getattr(session, "session", session)  # of our clients
     if hasattr(own, "generation") and isinstance(own.id, int):
         if not own.id:
-            raise UnknownSessionError(f"{session!r} has no session")
+            raise UnknownSessionError(f"{session!r} has no session; wait until it is connected")
         return own.id
     for name in ("session_id", "client_id", "_session_id"):  # kazoo tells its client_id while connected only
         found = getattr(session, name, None)
@@ -63,5 +63,5 @@ def session_id_of(session: SessionRef) -> int:
         if isinstance(found, int) and found:
             return found
     if hasattr(session, "session_id") or hasattr(session, "client_id"):
-        raise UnknownSessionError(f"{session!r} has no session")
+        raise UnknownSessionError(f"{session!r} has no session; wait until it is connected")
     raise TypeError(f"a session is named by its id, a text, its SessionInfo or its client, not {session!r}")

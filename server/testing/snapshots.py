@@ -31,10 +31,10 @@ def size_of(tree: DataTree) -> int:
 
 @attrs.frozen(eq=False, repr=False)
 class Snapshot:
-    """A tree as it was; made by ``snapshot()``, for ``restore()``, as often as one likes, on any server.
+    """A copy of a tree, made by ``snapshot()``. ``restore()`` takes it any number of times, on any server.
 
-    :ivar zxid: the zxid at which it was taken.
-    :ivar bytes: the memory that it keeps, estimated.
+    :ivar zxid: the zxid of the tree when it was copied.
+    :ivar bytes: the memory that the copy takes, estimated.
     """
 
     zxid: int

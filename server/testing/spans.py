@@ -138,7 +138,7 @@ class Exporter:
     def __init__(self, url: str, most: int = MOST) -> None:
         parts = urlsplit(url)
         if "@" in parts.netloc:  # not shown: it may hold a password
-            raise ValueError("the URL of a collector has no user and no password: they would not be sent")
+            raise ValueError("leave out the user and the password of the collector's URL: they are not sent")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"a collector is such as http://127.0.0.1:4318, not {url!r}")
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port

@@ -70,10 +70,10 @@ def _check_ttl(node: Node, attribute: attrs.Attribute[int], ttl: int) -> None:
 
 @attrs.frozen(kw_only=True)
 class Node:
-    """A znode, where its data alone does not say enough.
+    """A znode with more than its data: ACL, kind, children.
 
     :ivar data: bytes, or text to be encoded as UTF-8; None is null.
-    :ivar acl: its access control list; open to everyone by default.
+    :ivar acl: its access control list; by default everyone may do everything.
     :ivar kind: ``persistent``, ``ephemeral``, ``container`` or ``ttl``.
     :ivar owner: the id of the session that an ephemeral belongs to.
     :ivar ttl: the TTL in ms, of a TTL znode; these need ``extended_types=True``.

@@ -96,8 +96,10 @@ def test_the_examples(
     environment: dict[str, str],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("PYZK_HOSTS", environment["PYZK_HOSTS"])
+    monkeypatch.chdir(tmp_path)  # one verb writes files
     for block in BLOCKS:
         if "pyzk ensemble" in block:
             continue

@@ -59,8 +59,8 @@ async def test_parameters_of_connect(parameters: dict[str, Any], message: str) -
         ("zookeeper://a", "no scheme: write 'a'"),
         ("a:2181;b:2181", "separate servers by commas"),
         ("a:2181 b:2181", "separate servers by commas"),
-        ("a:2181/app,b:2181/app", "the chroot stands once, behind the last server"),
-        ("a/app,b:2181", "the chroot stands once, behind the last server"),
+        ("a:2181/app,b:2181/app", "write the chroot once, behind the last server"),
+        ("a/app,b:2181", "write the chroot once, behind the last server"),
         ("::1", "an IPv6 address needs brackets"),
         ("", "no server"),
     ],
@@ -158,7 +158,10 @@ async def test_arguments_say_what_to_do(autojump_clock: MockClock, zk: ZooKeeper
         (lambda: zk.create("/a", "text"), r"data must be bytes.*encode text with \.encode"),  # type: ignore[arg-type]
         (lambda: zk.set("/a", b"", version=2**31), "an int of 32 bits.*-1 stands for any version"),
         (lambda: zk.multi(Delete("/b")), r"not Delete\('/b'\) .as in \[Check"),  # type: ignore[arg-type]
-        (lambda: zk.multi([GetData("/b")]), r"GetData\('/b'\) cannot be part of it; Create, Delete, SetData"),
+        (
+            lambda: zk.multi([GetData("/b")]),
+            r"GetData\('/b'\) cannot be part of this request; Create, Delete",
+        ),
     ):
         with pytest.raises(ZooKeeperError, match=message):
             await call()

@@ -31,6 +31,9 @@ def files_of_the_code() -> set[str]:
     found |= {
         f"pyzk/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "server/control/page").iterdir()
     }
+    java = (ROOT / "examples/java/src/main/java/pyzk").iterdir()
+    helpers = [*java, ROOT / "examples/go/pyzktest/pyzktest.go", ROOT / "examples/node/pyzk.mjs"]
+    found |= {f"pyzk/{path.relative_to(ROOT).as_posix()}" for path in helpers}
     return {name for name in found if not name.endswith(".pyc")}
 
 
@@ -122,12 +125,25 @@ def test_an_installation_in_a_bare_environment_works(installed: Path, tmp_path: 
         said_by(installed / "pyzk-lock", "--hosts", hosts, "/lock", "--", "true", cwd=tmp_path)
         for pyzk in ([installed / "pyzk"], [installed / "python", "-m", "pyzk"]):
             assert "lock" in said_by(*pyzk, "--hosts", hosts, "ls", "/", cwd=tmp_path).split()
+        for file, content in written(installed / "pyzk", tmp_path).items():
+            assert content == (ROOT / "examples" / file).read_bytes()
         assert page(url) == (ROOT / "server/control/page/index.html").read_bytes()
     code = "import pyzk, pyzk.aio as aio; print(pyzk.__version__, pyzk.__file__, aio.__file__)"
     version, *files = said_by(installed / "python", "-c", code, cwd=tmp_path).split()
     said = [said_by(installed / command, "--version", cwd=tmp_path).split()[1] for command in COMMANDS]
     assert said == [version] * len(COMMANDS)
     assert all(Path(file).is_relative_to(installed.parent) for file in files)
+
+
+def written(pyzk: Path, folder: Path) -> dict[str, bytes]:
+    """What ``pyzk helper`` writes, by its place in ``examples/``."""
+    found = {}
+    for language, place in (("java", "java/src/main/java"), ("go", "go"), ("node", "node")):
+        target = folder / language
+        for name in said_by(pyzk, "helper", language, target, cwd=folder).splitlines():
+            found[f"{place}/{Path(name).relative_to(target).as_posix()}"] = Path(name).read_bytes()
+    assert len(found) == 5
+    return found
 
 
 def test_what_errors_say_to_install_are_the_extras() -> None:

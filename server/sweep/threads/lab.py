@@ -1,30 +1,28 @@
-"""What a scenario with threads gets: a server of its own, kazoo's clients by name, and a place to start."""
+"""What a scenario with threads gets: a server of its own, clients by name, and a place to start."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
-
-from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    CancelledError,
-    ConnectionClosedError,
-    ConnectionLoss,
-    SessionExpiredError,
-)
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...testing.controls import Controls
 from ...testing.host import LocalServer
 from ...testing.running import Running
-from ..lab import BaseLab, GaveUp
+from ..lab import BaseLab, GaveUp, says_that_it_ended
 from ..stage import Stage
+from .sockets import Addresses
 from .turns import Turn, Turns
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
 
-_ENDED = (CancelledError, ConnectionClosedError, ConnectionLoss, SessionExpiredError)
+    from ....blocking import ZooKeeper as BlockingZooKeeper
+
+T = TypeVar("T")
 
 
 class ThreadLab(BaseLab):
@@ -37,18 +35,18 @@ class ThreadLab(BaseLab):
         server: LocalServer,
         turns: Turns,
         stage: Stage,
-        hosts: Callable[[str], str],
+        addresses: Addresses,
         excused: str | None,
     ) -> None:
         super().__init__(excused)
         self.server: Controls = _Server(server, turns)
         self._turns = turns
         self._stage = stage
-        self._hosts = hosts
-        self._started: list[KazooClient] = []
+        self._addresses = addresses
+        self._closing = ExitStack()
 
     def says_that_it_ended(self, error: BaseException) -> bool:
-        return isinstance(error, _ENDED)
+        return isinstance(error, _errors_of_kazoo()) or says_that_it_ended(error)
 
     def client(self, name: str, **options: Any) -> KazooClient:
         """Start a client of kazoo, for as long as the run lasts.
@@ -56,29 +54,53 @@ class ThreadLab(BaseLab):
         :param name: what reports call it: lower-case letters.
         :param options: of :class:`kazoo.client.KazooClient`. By default its session lasts 10 s.
         :raises ValueError: the name is taken, or not of lower-case letters.
+        :raises ImportError: kazoo is not installed.
         """
+        from kazoo.client import KazooClient
+
         zk = KazooClient(self.hosts(name), **({"timeout": 10.0} | options))
-        self._clients[id(zk)] = self._clients.pop(id(name))
-        self._started.append(zk)
+        self._belongs(name, zk)
+        self._closing.callback(zk.close)
+        self._closing.callback(zk.stop)
         zk.start()
         return zk
 
+    def blocking(self, name: str, **options: Any) -> BlockingZooKeeper:
+        """Connect a client of :mod:`pyzk.blocking`, for as long as the run lasts.
+
+        :param name: what reports call it: lower-case letters.
+        :param options: of :func:`pyzk.blocking.connect`. By default its session lasts 10 s, and it gets a new
+            one if that expires.
+        :raises ValueError: the name is taken, or not of lower-case letters.
+        """
+        from ....blocking import connect
+
+        defaults: dict[str, Any] = {
+            "session_timeout": 10.0,
+            "on_expired": "new_session",
+            "rng": random.Random(name),
+        }
+        zk = self._closing.enter_context(connect(self.hosts(name), **(defaults | options)))
+        self._belongs(name, zk)
+        return zk
+
+    def _belongs(self, name: str, client: object) -> None:
+        self._clients[id(client)] = self._clients.pop(id(name))
+
     def hosts(self, name: str) -> str:
-        """Return ``host:port`` for a program that makes its client itself.
+        """Return ``host:port`` for a program that makes its client itself, in a thread or in an event loop.
 
         :param name: as for :meth:`client`.
         :raises ValueError: likewise.
         """
         self._check_name(name)
         self._clients[id(name)] = name
-        return self._hosts(name)
+        return self._addresses.add(name)
 
     def stop_clients(self) -> None:
-        """Stop the clients of :meth:`client`."""
-        for zk in self._started:
-            with suppress(Exception):
-                zk.stop()
-                zk.close()
+        """Stop the clients that the lab has made."""
+        with suppress(Exception):
+            self._closing.close()
 
     def together(self, *functions: Callable[[], object]) -> None:
         """Run functions at once, each in a thread, and wait for all. Every request of theirs is a step of the
@@ -177,3 +199,12 @@ class _Server(Controls):
 
     def _wait(self, wait: Callable[[], Any]) -> Any:
         raise NotImplementedError("a scenario waits by its clients: a wait of the server's would not end")
+
+
+def _errors_of_kazoo() -> tuple[type[Exception], ...]:
+    """Return its errors that say that a session has ended."""
+    if find_spec("kazoo") is None:
+        return ()
+    from kazoo.exceptions import CancelledError, ConnectionClosedError, ConnectionLoss, SessionExpiredError
+
+    return CancelledError, ConnectionClosedError, ConnectionLoss, SessionExpiredError

@@ -6,9 +6,9 @@ The rules:
    condition, an event, a queue, a thread's end, a socket, or a time. Then the next one that can act does so,
    in the order in which they became able to.
 2. When none can act, all wait. :meth:`Turns.run` returns then.
-3. Locks, sleep and clocks of the standard library are replaced for threads of the run (:mod:`.replaced`). A
-   thread may wait for something else: in C, or for a lock that was made before the run. Then nobody can say
-   when it acts again. The run ends with :class:`NotControlled`, which names the place.
+3. Locks, sleep and clocks of the standard library are replaced for threads of the run (:mod:`.waits`,
+   :mod:`.sockets`). A thread may wait for something else: in C, or for a lock that was made before the run.
+   Then nobody can say when it acts again. The run ends with :class:`NotControlled`, which names the place.
 4. A timed wait ends when nobody can act earlier.
 """
 
@@ -225,9 +225,11 @@ class Turns:
 
     # --- how a thread begins and ends --------------------------------------------------------------------
 
-    def begin(self, function: Callable[[], object], name: str) -> None:
-        """Begin a thread of the run, from within it or from outside."""
-        self.start(threading.Thread(target=function, name=name), name)
+    def begin(self, function: Callable[[], object], name: str) -> int:
+        """Begin a thread of the run, from within it or from outside; returns its ident."""
+        thread = threading.Thread(target=function, name=name)
+        self.start(thread, name)
+        return thread.ident or 0
 
     def start(self, thread: threading.Thread, name: str) -> None:
         """Have a thread that was made take turns.

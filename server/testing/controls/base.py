@@ -1,8 +1,8 @@
-"""What the controls of one server and those of several have in common: the thread, and the time.
+"""The common base of the controls of one server and of several: the thread, and the time.
 
-Each control is called in the thread of what it controls. It first lets the servers handle what has reached
-them, and returns when its effects have been sent: so it comes after everything that a client had sent before
-it, and before everything sent later. The decorator :func:`control` does all of that.
+Each control runs in the thread of its servers. First the servers handle all messages that have reached them.
+The control returns when its effects have been sent. So it comes after everything that clients sent before it,
+and before everything that they send later. The decorator :func:`control` does all of that.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def control_verb(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate
 
 
 class Base(ABC):
-    """
-    :ivar clock: the time of what is controlled.
+    """The base of all controls.
+
+    :ivar clock: the clock of the server, or of the ensemble.
     """
 
     def __init__(self) -> None:
@@ -78,21 +79,21 @@ class Base(ABC):
 
     @abstractmethod
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function in the thread of what is controlled."""
+        """Call a function in the thread of the servers, and return its result."""
 
     @abstractmethod
     def _receive(self) -> None:
-        """Handle what has reached the servers."""
+        """Handle the messages that have reached the servers."""
 
     @abstractmethod
     def _flush(self) -> None:
-        """Send what waits on any connection."""
+        """Send the messages that wait on any connection."""
 
     @abstractmethod
     def _enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
-        """Enter in the history what the test does.
+        """Write what the test does into the history.
 
-        :param session: the id of the session that it is done to.
+        :param session: the id of the session concerned; 0 for none.
         """
 
     # --- time --------------------------------------------------------------------------------------------
@@ -140,17 +141,17 @@ class Base(ABC):
 def advancing(
     controls: Base, seconds: float, keep_alive: bool = False, *, within: float = math.inf
 ) -> Generator[None, None, None]:
-    """Let time jump ahead in steps, as :meth:`.ServerClock.advance` says: from one thing that falls due to
-    the next, in the thread of what is controlled.
+    """Advance the clock in steps, as :meth:`.ServerClock.advance` says: from one deadline to the next, in the
+    thread of the servers.
 
-    Others may run between two steps: they find all done that was due by then. If time jumps meanwhile, that
-    comes on top.
+    Other tasks may run between two steps. By then, everything that was due has happened. If another task
+    advances the clock meanwhile, both times add up.
 
-    :param within: seconds of work after which a step that does much is cut into several.
-    :raises ValueError: for a negative number, or one of more than 30 years.
+    :param within: seconds of work after which a long step is cut into several.
+    :raises ValueError: ``seconds`` is negative, or more than 30 years.
     """
     if not 0 <= seconds <= FURTHEST:
-        raise ValueError(f"time advances by at most {FURTHEST:,} s and at least 0, not {seconds}")
+        raise ValueError(f"seconds must be from 0 to {FURTHEST:,}, not {seconds}")
     controls._receive()
     try:
         controls._enter(f"clock advanced by {seconds:g} s" + (", clients kept alive" if keep_alive else ""))

@@ -108,7 +108,7 @@ class EndpointControls(ServerBase):
             return Endpoint(self, name, running.endpoints[name])
         check_name(name)
         if len(running.endpoints) >= _MOST:
-            raise ValueError(f"there are {_MOST:,} endpoints already")
+            raise ValueError(f"there are {_MOST:,} endpoints already; use one of them")
         found = Endpoint(self, name, running.server.open_endpoint(name))
         running.endpoints[name] = found.host, found.port
         running.observe(running.names)

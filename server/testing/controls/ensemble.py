@@ -35,9 +35,10 @@ from .waits import WaitControls
 
 @attrs.frozen(eq=False)
 class NemesisRun:
-    """A nemesis at work; with ``with`` all its faults are over at the end of the block.
+    """A running nemesis. As a context manager it ends the nemesis and heals all faults at the end of the
+    block.
 
-    :ivar done: what it has done, in words.
+    :ivar done: the faults so far, in words.
     """
 
     done: Sequence[str]
@@ -52,7 +53,7 @@ class NemesisRun:
 
 def _delay(seconds: float) -> int:
     if not 0 < seconds <= FURTHEST:
-        raise ValueError(f"a server lags by more than 0 s and at most {FURTHEST:,}, not by {seconds}")
+        raise ValueError(f"seconds must be above 0 and at most {FURTHEST:,}, not {seconds}")
     return max(1, round(1000 * seconds))
 
 
@@ -61,13 +62,13 @@ def _named(members: Iterable[Member]) -> str:
 
 
 class EnsembleControls(WaitControls):
-    """A pretend ensemble in a test's hands.
+    """The controls of a pretend ensemble.
 
-    Its servers are named by their numbers, from 1; ``leader`` is the one that leads. The methods that take a
-    server raise :class:`TypeError` for an argument of another type, :class:`ValueError` for a server that
-    does not exist, and :class:`EnsembleError` if ``leader`` is named and nobody leads.
+    A server is named by its number, from 1; ``"leader"`` names the server that leads. Each method that takes
+    a server raises :class:`TypeError` for an argument of another type, :class:`ValueError` for a server that
+    does not exist, and :class:`EnsembleError` for ``"leader"`` while no server leads.
 
-    :ivar clock: the time of all servers.
+    :ivar clock: the clock of all servers.
     """
 
     def __init__(self) -> None:
@@ -88,7 +89,7 @@ class EnsembleControls(WaitControls):
         return self._ensemble.leader().member if server == LEADER else self._ensemble.member(server)
 
     def _some(self, numbers: Iterable[ServerRef]) -> list[Member]:
-        """Return these servers, or all if none is named."""
+        """Return these servers; all of them if no server is named."""
         return [self._member(number) for number in numbers] or list(self._ensemble.members.values())
 
     def _receive(self) -> None:
@@ -113,7 +114,8 @@ class EnsembleControls(WaitControls):
 
     @property
     def url(self) -> str | None:
-        """Where a server that runs answers HTTP, for all of them; None with ``http_on_client_port=False``."""
+        """The URL at which one of the running servers answers HTTP for the whole ensemble; None with
+        ``http_on_client_port=False``."""
         return self.running.host.url
 
     @property
@@ -124,7 +126,7 @@ class EnsembleControls(WaitControls):
     def __getitem__(self, server: ServerRef) -> MemberControls:
         """Return the controls of one server: faults, holds, pauses, its own connect string ...
 
-        :raises ValueError: if there is no such server.
+        :raises ValueError: there is no such server.
         """
         number = self._member(server).number
         if number not in self._members:
@@ -141,25 +143,26 @@ class EnsembleControls(WaitControls):
 
     @control
     def leader(self) -> int | None:
-        """Return the number of the server that leads; None while there is none. Of two, the later."""
+        """Return the number of the leader; None while no server leads. If two servers lead, return the one
+        that was elected later."""
         leaders = self._ensemble.leaders()
         return leaders[0].member.number if leaders else None
 
     @control
     def role(self, server: ServerRef) -> str:
-        """Return ``leader``, ``follower`` or ``observer``; ``looking`` or ``read-only`` without a leader,
-        ``down`` after kill."""
+        """Return the role of a server: ``leader``, ``follower`` or ``observer``; without a leader ``looking``
+        or ``read-only``; after :meth:`kill` ``down``."""
         return self._member(server).role
 
     @control
     def applied(self, server: ServerRef) -> int:
-        """Return the last zxid that a server has applied: what its reads show."""
+        """Return the last zxid that a server has applied. Its reads show the tree at this zxid."""
         return self._member(server).engine.zxid
 
     @control
     def troubles(self, server: ServerRef) -> list[str]:
-        """List what a test has done to a server and not ended: ``lags``, ``cut off``, ``held up``,
-        ``frozen``."""
+        """List the faults of a server that a test has begun and not ended: ``lags``, ``cut off``,
+        ``held up``, ``frozen``."""
         member = self._member(server)
         return [
             text
@@ -174,23 +177,24 @@ class EnsembleControls(WaitControls):
 
     @control
     def outstanding(self, server: ServerRef) -> int:
-        """Return how many requests wait at a server, most of them for the log."""
+        """Return how many requests wait at a server. Most of them wait for the log."""
         return self._member(server).service.outstanding()
 
     @control
     def zxid(self) -> int:
         """Return the last zxid that is committed.
 
-        :raises EnsembleError: if nobody leads.
+        :raises EnsembleError: no server leads.
         """
         return max(self._ensemble.log.last_zxid, self._ensemble.leader().number << 32)
 
     @control
     def sessions(self, server: ServerRef | None = None) -> list[SessionInfo]:
-        """List the live sessions, as a server knows them; without a number as the leader's server does, with
-        the connections of all servers.
+        """List the live sessions.
 
-        :raises EnsembleError: if nobody leads.
+        :param server: list the sessions that this server knows, with its own connections. None lists those
+            that the leader knows, with the connections of all servers.
+        :raises EnsembleError: no server leads.
         """
         if server is not None:
             return self[server].sessions()
@@ -201,7 +205,7 @@ class EnsembleControls(WaitControls):
     def leaks(self) -> list[str]:
         """Describe the sessions that clients have not closed, as :meth:`.Controls.leaks` does.
 
-        :raises EnsembleError: if nobody leads.
+        :raises EnsembleError: no server leads.
         """
         leading, *others = self.running.leader_first()
         return [leak_of(leading, session, others) for session in leading.engine.sessions]
@@ -210,10 +214,10 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def expire(self, session: SessionRef) -> None:
-        """End a session at the leader, as if its timeout had passed; the others follow by the log.
+        """End a session at the leader, as if its timeout had passed. The other servers apply it from the log.
 
-        :raises UnknownSessionError: if the leader knows no such session.
-        :raises EnsembleError: if nobody leads.
+        :raises UnknownSessionError: the leader knows no such session.
+        :raises EnsembleError: no server leads.
         """
         session_id = find(self.running.each(), session)
         self._enter(f"expire {session_text(session_id)}", session_id)
@@ -224,9 +228,9 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def disconnect(self, session: SessionRef) -> None:
-        """Close every connection of a session without a reply. The session lives on.
+        """Close every connection of a session without a reply. The session stays alive.
 
-        :raises UnknownSessionError: if no server knows such a session.
+        :raises UnknownSessionError: no server knows such a session.
         """
         session_id = self._known(session)
         self._enter(f"disconnect {session_text(session_id)}", session_id)
@@ -234,14 +238,15 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def move(self, session: SessionRef, server: ServerRef) -> None:
-        """Let a client go on at another server: its connection is closed, and all servers but this one refuse
-        it until it has come here. Does nothing if it is here.
+        """Move a client to another server: close its connection, and let all other servers refuse the client
+        until it has connected to this one. Does nothing if the client is connected to this server.
 
-        The client needs this server in its connect string, and waits if this server lags behind what the
-        client has seen. Once this server serves nobody any more, the others take the client in again.
+        The connect string of the client must name this server. The client waits while this server lags behind
+        what the client has seen. If this server stops serving clients, the other servers accept the client
+        again.
 
-        :raises UnknownSessionError: if no server knows such a session.
-        :raises EnsembleError: if this server serves nobody.
+        :raises UnknownSessionError: no server knows such a session.
+        :raises EnsembleError: this server does not serve clients now.
         """
         session_id, member = self._known(session), self._member(server)
         self._enter(f"move {session_text(session_id)} to server {member.number}", session_id)
@@ -267,18 +272,18 @@ class EnsembleControls(WaitControls):
     def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, tree_io.Node]: ...
 
     def dump(self, path: str = "/", *, form: Literal["flat", "nested", "nodes"] = "flat") -> dict[str, Any]:
-        """Return the znodes at and below ``path`` as the leader's server has them, in the forms of
-        :meth:`.Controls.dump`; ``ensemble[2].dump()`` returns those of another server.
+        """Return the leader's znodes at and below ``path``, in a form of :meth:`.Controls.dump`. For another
+        server use ``ensemble[2].dump()``.
 
-        :raises ValueError: for another form.
-        :raises EnsembleError: if nobody leads.
+        :raises ValueError: unknown form.
+        :raises EnsembleError: no server leads.
         """
         # mypy picks no overload for a union of literals
         dump: Callable[..., dict[str, Any]] = self._leading().dump
         return dump(path, form=form)
 
     def format_tree(self) -> str:
-        """Show the tree of the server that has applied most as indented text."""
+        """Return the tree of the server with the highest applied zxid, as indented text."""
         return self.run(lambda: tree_io.format_tree(tree_io.read(self._ensemble.newest_tree())))
 
     def snapshot(self) -> Snapshot:
@@ -286,7 +291,7 @@ class EnsembleControls(WaitControls):
         return self._leading().snapshot()
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring back a copy of a tree, through the log."""
+        """Replace the tree by a copy of a tree, through the log: see :meth:`.Controls.restore`."""
         self._leading().restore(snapshot)
 
     def _leading(self) -> MemberControls:
@@ -296,12 +301,14 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def lag(self, server: ServerRef, seconds: float | None = None, *, upto: int | None = None) -> None:
-        """Stop a server in the log until :meth:`catch_up`: it answers reads with old data, and it does not
-        answer what needs the log. Or delay what it takes from the log.
+        """Let a server lag behind the log until :meth:`catch_up`: it answers reads with old data, and it does
+        not answer requests that need the log.
 
-        :param seconds: it does not stand, but takes whatever the leader sends so much later, in whole ms.
-        :param upto: the zxid at which it stands; by default the one that it has applied, unless it is late.
-        :raises ValueError: for a delay that is not above 0.
+        :param seconds: how long after the leader the server applies each entry of the log; it is rounded to
+            whole ms. None: the server applies nothing more.
+        :param upto: the last zxid that the server applies. The default is the last one that it has applied
+            already, and no limit with ``seconds``.
+        :raises ValueError: the delay is not above 0.
         """
         member = self._member(server)
         delay = 0 if seconds is None else _delay(seconds)
@@ -310,18 +317,18 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def catch_up(self, *servers: ServerRef) -> None:
-        """End :meth:`lag`, of all servers if none is named: what waits is applied."""
+        """End :meth:`lag` of these servers, or of all. They apply the entries that wait."""
         members = self._some(servers)
         self._enter(f"catch up {_named(members if servers else ())}")
         self._ensemble.catch_up(members)
 
     @control_verb
     def isolate(self, server: ServerRef, *, silent: bool = True) -> None:
-        """Cut a server off from all others; its clients stay connected.
+        """Cut a server off from all other servers. Its clients stay connected.
 
-        :param silent: whether its links stay open and nothing comes over them, so that both sides notice
-            after ``sync_limit`` ticks only. Otherwise they are reset, and the server closes its clients at
-            once.
+        :param silent: True: its links stay open but carry nothing, so both sides notice only after
+            ``sync_limit`` ticks. False: its links are reset, and the server closes its clients' connections
+            at once.
         """
         member = self._member(server)
         self._enter(f"server {member.number} is cut off, {'silently' if silent else 'by resets'}")
@@ -332,7 +339,7 @@ class EnsembleControls(WaitControls):
         """Cut all links between servers of different groups. Servers that are not named are one more group.
 
         :param silent: as for :meth:`isolate`.
-        :raises ValueError: if a server is in two groups, or none is named.
+        :raises ValueError: a server is in two groups, or no server is named.
         """
         parts = [[self._member(number) for number in group] for group in groups]
         if not any(parts):
@@ -342,21 +349,21 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def heal(self, *servers: ServerRef) -> None:
-        """Join what was cut: the links of these servers, or all."""
+        """Restore the links that were cut: those of these servers, or all."""
         members = self._some(servers)
         self._enter(f"heal {_named(members if servers else ())}")
         self._ensemble.heal(members)
 
     @control_verb
     def holdup(self, server: ServerRef) -> None:
-        """Hold up what a follower or an observer sends, until :meth:`releaseup`: its acks, its reports of
-        clients, and the writes and syncs of its own clients. What the leader sends goes on arriving, so that
-        the server applies the log and answers reads.
+        """Hold up everything that a follower or an observer sends to the leader, until :meth:`releaseup`: its
+        acks, its reports of clients, and the writes and syncs of its own clients. Messages from the leader
+        still arrive, so the server applies the log and answers reads.
 
-        After ``sync_limit`` ticks the leader gives the server up and closes the link. Then the server closes
-        its clients, and can neither follow nor lead others.
+        After ``sync_limit`` ticks the leader closes the link. Then the server closes its clients'
+        connections, and can neither follow nor lead.
 
-        :raises EnsembleError: if it leads: isolate it instead.
+        :raises EnsembleError: the server leads; use :meth:`isolate` instead.
         """
         member = self._member(server)
         self._enter(f"server {member.number} is held up")
@@ -364,17 +371,17 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def releaseup(self, *servers: ServerRef) -> None:
-        """End :meth:`holdup`, of all servers if none is named: what was held up arrives, unless the link was
-        given up meanwhile."""
+        """End :meth:`holdup` of these servers, or of all. The held messages arrive, unless the leader has
+        closed the link meanwhile."""
         members = self._some(servers)
         self._enter(f"release up {_named(members if servers else ())}")
         self._ensemble.release_up(members)
 
     @control_verb
     def freeze(self, server: ServerRef) -> None:
-        """Stop a process: it reads and writes no socket, and its clocks stand, until :meth:`thaw`.
+        """Freeze a process until :meth:`thaw`: it reads and writes no socket, and its clocks stop.
 
-        :raises EnsembleError: if it does not run.
+        :raises EnsembleError: the server does not run.
         """
         member = self._member(server)
         self._enter(f"server {member.number} is frozen")
@@ -382,19 +389,20 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def thaw(self, server: ServerRef) -> None:
-        """End :meth:`freeze`. A leader that was replaced meanwhile goes on leading for a tick."""
+        """End :meth:`freeze`. A leader that was replaced meanwhile still leads for one tick."""
         member = self._member(server)
         self._enter(f"server {member.number} goes on")
         self._ensemble.thaw(member)
 
     @control_verb
     def kill(self, server: ServerRef, pending: Pending | None = None) -> None:
-        """End a process: its connections are closed, and its port refuses new ones.
+        """Kill a process: its connections are closed, and its port refuses new ones.
 
-        :param pending: for a leader, what becomes of the writes that are proposed and not committed:
-            ``"applied"``, they are logged elsewhere and the next leader commits them; or ``"lost"``. By
-            default it depends on who has them (:meth:`hold_acks`, :meth:`hold_proposals`).
-        :raises ValueError: if ``pending`` is given for a server that does not lead.
+        :param pending: for a leader, what happens to writes that are proposed and not committed.
+            ``"applied"``: other servers have logged them, and the next leader commits them. ``"lost"``: no
+            other server has them. None: it depends on which servers have them (:meth:`hold_acks`,
+            :meth:`hold_proposals`).
+        :raises ValueError: ``pending`` is given, and the server does not lead.
         """
         member = self._member(server)
         self._enter(f"kill server {member.number}" + (f", what is pending is {pending}" if pending else ""))
@@ -402,18 +410,17 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def start(self, server: ServerRef, *, observer: bool = False) -> None:
-        """Start a process that was killed, at the same port: without connections, its log brought up to date.
+        """Start a process that was killed, on the same port. It brings its log up to date, and has no
+        connections. Pauses and refusals ended with the old process; faults and holds stay.
 
-        It hears and answers clients: pauses and refusals ended with the process. Faults and holds go on.
-
-        Or start a further server, with a new number. Its address is that of its line in the configuration.
-        Without a line it follows and does not vote, until :meth:`reconfig` lets it join.
+        With a new number, start a further server. Its address comes from its line in the configuration.
+        Without a line it follows without a vote, until :meth:`reconfig` lets it join.
 
         :param observer: whether a further server without a line is an observer.
-        :raises EnsembleError: if it runs.
-        :raises ValueError: for a number that no server can have, or if ``observer`` is given for a server
-            that has a line, or was there before.
-        :raises OSError: if the address of a further server cannot be bound.
+        :raises EnsembleError: the server runs already.
+        :raises ValueError: no server can have this number; or ``observer`` is given, and the server has a
+            line or existed before.
+        :raises OSError: the address of a further server cannot be bound.
         """
         if observer and (
             server == LEADER or server in self._ensemble.config.members or server in self.running.parts
@@ -440,18 +447,19 @@ class EnsembleControls(WaitControls):
         *,
         from_config: int = -1,
     ) -> str:
-        """Change the members through the leader, as a client that may do everything would.
+        """Change the members through the leader, like a client that has all permissions.
 
-        It needs ``reconfig_enabled=True``. The leader may resign by it.
+        This needs ``reconfig_enabled=True``. The leader may resign because of the change.
 
-        :param joining: lines as ``server.4=host:2888:3888:participant;2181``, separated by commas: of servers
-            that join, or change. Of the address for clients the port counts.
-        :param leaving: numbers of servers, separated by commas.
-        :param new_members: the lines of all servers, instead of the other two.
-        :param from_config: the version that the configuration must have; -1: any.
+        :param joining: the lines of servers that join or change, such as
+            ``server.4=host:2888:3888:participant;2181``, separated by commas. Only the port of the address
+            for clients is used.
+        :param leaving: the numbers of servers that leave, separated by commas.
+        :param new_members: the lines of all servers, instead of ``joining`` and ``leaving``.
+        :param from_config: the version that the configuration must have; -1 for any.
         :returns: the new configuration.
-        :raises ZooKeeperError: what a client would have been answered.
-        :raises EnsembleError: if nobody leads.
+        :raises ZooKeeperError: the error that a client would get.
+        :raises EnsembleError: no server leads.
         """
         parts = {"joining": joining, "leaving": leaving, "new_members": new_members}
         self._enter(" ".join(["reconfig", *(f"{name}={text}" for name, text in parts.items() if text)]))
@@ -467,12 +475,12 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def elect(self, to: ServerRef | None = None) -> int:
-        """Let the leader resign, if there is one, and the next epoch begin at once. All connections are
-        closed.
+        """Elect a new leader at once: the present leader resigns, and the next epoch begins. All connections
+        are closed.
 
-        :param to: who leads it; by default another than before, if one has the whole log.
+        :param to: the new leader. None takes another server than before, if one has the whole log.
         :returns: the number of the new leader.
-        :raises EnsembleError: if there is no quorum, or this server cannot lead it.
+        :raises EnsembleError: there is no quorum, or this server cannot lead it.
         """
         member = None if to is None else self._member(to)
         self._enter("elect" if member is None else f"elect server {member.number}")
@@ -481,7 +489,8 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def roll(self) -> None:
-        """Restart each server, one after the other, the leader last; the next leader is there on return."""
+        """Restart all servers, one after the other, and the leader last. When it returns, there is a
+        leader."""
         self._enter("rolling restart")
         leader = self._ensemble.leader().member
         for member in sorted(self._ensemble.members.values(), key=lambda member: member is leader):
@@ -493,13 +502,14 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def nemesis(self, seed: int, rate: float = 1.0) -> NemesisRun:
-        """Let trouble come by chance from now on, until :meth:`calm`: servers lag, are cut off, freeze, die
-        and lose their leader, and recover.
+        """Inject random faults from now on, until :meth:`calm`: servers lag, are cut off, freeze, die, lose
+        their leader, and recover.
 
-        :param seed: the same seed makes the same trouble.
-        :param rate: how often something happens, per second of the servers' clock, on average.
-        :returns: what has been done; a context manager, too, that calms the ensemble at its end.
-        :raises ValueError: for a rate that is not above 0.
+        :param seed: the same seed gives the same faults.
+        :param rate: the average number of faults per second of the servers' clock.
+        :returns: the list of faults so far. It is also a context manager, which calls :meth:`calm` at its
+            end.
+        :raises ValueError: the rate is not above 0.
         """
         nemesis = Nemesis(self._ensemble, seed, rate, mark())
         self._enter(f"nemesis of seed {seed}")
@@ -508,9 +518,9 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def calm(self) -> None:
-        """End a nemesis and all other trouble: all servers run, reach each other and follow a leader.
+        """End a nemesis and all other faults: all servers run, reach each other and follow a leader.
 
-        If there is a leader it goes on leading. Otherwise the next epoch begins at once, as by :meth:`elect`.
+        If there is a leader, it stays. Otherwise a new leader is elected at once, as by :meth:`elect`.
         """
         self._enter("calm")
         self._ensemble.nemesis = None
@@ -520,30 +530,27 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def hold_proposals(self) -> None:
-        """Let writes stay in the leader: no other server has them, so they are lost if it is.
+        """Keep the proposals of writes in the leader: no other server has these writes, so they are lost if
+        the leader is lost. The hold ends with :meth:`release_acks`, and when another server leads.
 
-        It ends with :meth:`release_acks`, and with another leader.
-
-        :raises EnsembleError: if nobody leads.
+        :raises EnsembleError: no server leads.
         """
         self._enter("hold proposals")
         self._ensemble.hold("proposals")
 
     @control_verb
     def hold_acks(self) -> None:
-        """Let writes stay proposals that all servers have logged, and that nobody sees: the next leader
-        commits them.
+        """Keep the acks of writes from the leader: all servers have logged these writes, but no client sees
+        them yet. The next leader commits them. The hold ends as that of :meth:`hold_proposals` does.
 
-        It ends with :meth:`release_acks`, and with another leader.
-
-        :raises EnsembleError: if nobody leads.
+        :raises EnsembleError: no server leads.
         """
         self._enter("hold acks")
         self._ensemble.hold("acks")
 
     @control_verb
     def release_acks(self) -> None:
-        """End :meth:`hold_proposals` or :meth:`hold_acks`: what was proposed is committed."""
+        """End :meth:`hold_proposals` or :meth:`hold_acks`: the proposed writes are committed."""
         self._enter("release acks")
         self._ensemble.release_acks()
 
@@ -551,10 +558,10 @@ class EnsembleControls(WaitControls):
 
     @verb
     def advance(self, seconds: float, *, keep_alive: bool = False) -> None:
-        """Let the time of all servers jump ahead; what falls due on the way has happened on return.
+        """Advance the clock of all servers. When it returns, everything that was due by then has happened.
 
-        :param keep_alive: whether connected clients count as having sent their pings on time.
-        :raises ValueError: for a negative number, or one of more than 30 years.
+        :param keep_alive: whether to treat connected clients as if they had sent their pings on time.
+        :raises ValueError: ``seconds`` is negative, or more than 30 years.
         """
         self.clock.advance(seconds, keep_alive=keep_alive)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FaultControls(ServerBase):
-    """Faults that a test plans, and chaos."""
+    """The controls of faults: planned ones, and chaos."""
 
     @control
     def fault(
@@ -32,26 +32,29 @@ class FaultControls(ServerBase):
         seconds: float | None = None,
         required: bool = True,
     ) -> Fault:
-        """Inject a fault into certain requests; a context manager, in force inside its ``with``.
+        """Inject a fault into the requests that match. The result is a context manager: the fault is active
+        inside its ``with`` block.
 
-        :param op: the operation, such as ``"create"`` (every kind of create), ``"get_data"``, ``"multi"``; or
-            several. None is any but ping.
-        :param path: a glob for the path in the request, in which ``*`` is any text without a slash and ``**``
-            any text. A sequential create is asked for without its number. A multi matches by each path in it.
+        :param op: the operation, such as ``"create"`` (every kind of create), ``"get_data"`` or ``"multi"``;
+            or several operations. None for every operation except ping.
+        :param path: a glob for the path in the request: ``*`` is any text without a slash, ``**`` is any
+            text. The request of a sequential create has a path without the number. A multi matches if one of
+            its paths matches.
         :param session: only requests of this session.
-        :param nth: the first matching request to affect, from 1.
-        :param times: how many from there on; None is all.
-        :param when: ``"before"`` the request is applied, and instead of that; or ``"after"``.
-        :param action: ``"disconnect"``: the connection is cut without a reply. ``"drop_reply"``: no reply,
-            and the connection stays open but hears and says nothing any more. ``"error"``: answered with
-            ``error``. ``"delay"``: for ``seconds`` nothing on this connection is handled (before) or sent
-            (after). ``"expire"``: the session ends, without a reply.
-        :param error: a class of :mod:`pyzk.protocol.errors`, or a code.
-        :param seconds: on the server's clock.
-        :param required: whether leaving the ``with`` raises :class:`.faults.FaultNeverFired` where it never
-            fired.
-        :raises ValueError: for an unknown operation or a combination that makes no sense.
-        :raises UnknownSessionError: if there is no such session.
+        :param nth: the number of the first matching request to affect, from 1.
+        :param times: how many matching requests to affect; None for all from ``nth`` on.
+        :param when: ``"before"``: the fault happens instead of the request, which is not applied.
+            ``"after"``: the request is applied first.
+        :param action: ``"disconnect"``: the connection is cut without a reply. ``"drop_reply"``: there is no
+            reply; the connection stays open, but the server reads and sends nothing more on it. ``"error"``:
+            the reply is ``error``. ``"delay"``: for ``seconds``, the server handles nothing (before) or sends
+            nothing (after) on this connection. ``"expire"``: the session ends, without a reply.
+        :param error: a class of :mod:`pyzk.protocol.errors`, or a negative error code.
+        :param seconds: the delay, in seconds on the server's clock.
+        :param required: whether the end of the ``with`` block raises :class:`.faults.FaultNeverFired` if no
+            request was affected.
+        :raises ValueError: unknown operation, or arguments that exclude each other.
+        :raises UnknownSessionError: there is no such session.
         """
         return Fault(
             self.running.gate,
@@ -87,26 +90,31 @@ class FaultControls(ServerBase):
         path: str | None = None,
         session: SessionRef | None = None,
     ) -> Chaos:
-        """Inject faults by chance from now on, until ``end()`` of the result, which is a context manager too.
-        The same seed and the same requests give the same faults; :mod:`.chaos` has the rules.
+        """Inject random faults from now on, until ``end()`` of the result. The result is also a context
+        manager. The same seed and the same requests give the same faults: see the rules in :mod:`.chaos`.
 
-        :param seed: from which all is drawn.
-        :param disconnect: the probability that a request is lost, and its connection cut.
-        :param lose_reply: that it is applied, and the connection cut before its reply.
-        :param silence: that it is applied, and its connection hears and says nothing from then on.
-        :param delay_request: that it is handled later, and what comes behind it.
-        :param delay_reply: that it is answered later.
-        :param expire: that it is lost, and its session ends.
-        :param delay_event: the probability that a watch event is sent later, and what comes behind it.
-        :param refuse: that a handshake is lost, and its connection cut.
-        :param lose_session: that a session is granted, or resumed, and the connection cut before the answer.
-        :param longest: seconds on the server's clock that a delay takes at most.
+        :param seed: the seed of all random decisions.
+        :param disconnect: probability that a request is lost and its connection is cut.
+        :param lose_reply: probability that a request is applied and its connection is cut before the reply.
+        :param silence: probability that a request is applied and the server then reads and sends nothing more
+            on its connection.
+        :param delay_request: probability that a request is handled later; later messages of the connection
+            wait.
+        :param delay_reply: probability that a request is answered later.
+        :param expire: probability that a request is lost and its session ends.
+        :param delay_event: probability that a watch event is sent later; later messages of the connection
+            wait.
+        :param refuse: probability that a handshake is lost and its connection is cut.
+        :param lose_session: probability that a session is granted or resumed, and the connection is cut
+            before the answer.
+        :param longest: the longest delay, in seconds on the server's clock.
         :param op: only requests of these operations, as for :meth:`fault`.
-        :param path: a glob, as for :meth:`fault`: only requests and events with such a path, no handshakes.
+        :param path: only requests and events with such a path, and no handshakes: a glob, as for
+            :meth:`fault`.
         :param session: only messages of this session.
-        :raises ValueError: for a probability that is not from 0 to 1, if there is none above 0, or for an
-            unknown operation.
-        :raises UnknownSessionError: if there is no such session.
+        :raises ValueError: a probability is not from 0 to 1, no probability is above 0, or an operation is
+            unknown.
+        :raises UnknownSessionError: there is no such session.
         """
         from ..chaos import Chaos
 

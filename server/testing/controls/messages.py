@@ -1,4 +1,4 @@
-"""The controls that hold messages back, and let them go on or lose them."""
+"""The controls that hold messages, and release or lose them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base import ServerBase, control
 
 
 class MessageControls(ServerBase):
-    """What a test holds back."""
+    """The controls of held messages."""
 
     @control
     def hold(
@@ -25,23 +25,24 @@ class MessageControls(ServerBase):
         times: int | None = None,
         seconds: float | None = None,
     ) -> int:
-        """Hold messages back from now on, as a slow network does, until they are released or lost.
+        """Hold messages from now on, as a slow network does, until they are released or lost.
 
-        Later messages of the same connection wait behind a held request or reply, pings excepted:
-        clients count on that order. Messages of a connection that ends are gone.
+        Later messages of the same connection, except pings, wait behind a held request or reply, because
+        clients rely on their order. When a connection ends, its held messages are lost.
 
-        :param kind: ``"request"``: it has not arrived yet. ``"reply"``: the request was handled, the reply is
-            not sent yet. ``"event"``: a watch has fired, the event is not sent yet. ``"handshake"``: a client
-            asks for a session, and is not answered yet.
-        :param op: for requests and replies: as for :meth:`fault`.
-        :param path: a glob, as for :meth:`fault`; for events the path of the event.
+        :param kind: ``"request"``: the request has not arrived yet. ``"reply"``: the request was handled, but
+            the reply is not sent yet. ``"event"``: a watch has fired, but the event is not sent yet.
+            ``"handshake"``: a client has asked for a session, and has no answer yet.
+        :param op: only requests and replies of this operation, as for :meth:`fault`.
+        :param path: only this path: a glob, as for :meth:`fault`. For events it is the path of the event.
         :param session: only messages of this session.
-        :param times: how many messages are held at most; None is all.
-        :param seconds: for how long each is held, on the server's clock; None is until it is released.
+        :param times: how many messages are held at most; None for all.
+        :param seconds: how long each message is held, in seconds on the server's clock; None for until it is
+            released.
         :returns: the number of this hold, for :meth:`stop_holding`.
-        :raises ValueError: for an unknown kind or operation, a number out of range, or a filter that makes no
-            sense for this kind.
-        :raises UnknownSessionError: if there is no such session.
+        :raises ValueError: unknown kind or operation, a number out of range, or a filter that this kind of
+            message does not have.
+        :raises UnknownSessionError: there is no such session.
         """
         if kind not in MESSAGE_KINDS:
             raise ValueError(f"kind is one of {', '.join(MESSAGE_KINDS)}, not {kind!r}")
@@ -61,7 +62,7 @@ class MessageControls(ServerBase):
 
     @control
     def holds(self) -> list[int]:
-        """List the numbers of the holds in force."""
+        """List the numbers of the active holds."""
         return self.running.gate.holds()
 
     @control
@@ -71,12 +72,12 @@ class MessageControls(ServerBase):
 
     @control
     def release(self, *numbers: int) -> None:
-        """Let held messages go on, in the order given: another order than theirs is how a test reorders.
+        """Release held messages in the given order. A test reorders messages by giving another order.
 
-        Each is followed by those that only waited behind it.
+        Each message is followed by the messages that only waited behind it.
 
-        :param numbers: of messages from :meth:`held`; without any, all of them, the oldest first.
-        :raises ValueError: for a number that is not held; then nothing is released.
+        :param numbers: numbers of messages from :meth:`held`; without numbers all of them, the oldest first.
+        :raises ValueError: no message with this number is held; then nothing is released.
         """
         gate = self.running.gate
         self._enter(f"release {', '.join(map(str, numbers)) or 'everything'}")
@@ -84,20 +85,21 @@ class MessageControls(ServerBase):
 
     @control
     def lose(self, *numbers: int) -> None:
-        """Throw held messages away, as if the network had lost them; what waited behind them goes on.
+        """Drop held messages, as if the network had lost them. The messages that waited behind them pass.
 
-        A lost handshake leaves its connection without an answer for ever.
+        A connection whose handshake is lost never gets an answer.
 
-        :param numbers: of messages from :meth:`held`.
-        :raises ValueError: for a number that is not held; then nothing is lost.
+        :param numbers: numbers of messages from :meth:`held`.
+        :raises ValueError: no message with this number is held; then nothing is lost.
         """
         self.running.gate.lose(numbers)
 
     @control
     def stop_holding(self, hold: int | None = None) -> None:
-        """End a hold, and release what it holds; without a number, do so with every hold.
+        """End a hold, and release its messages.
 
-        :raises ValueError: for a number that is no hold's.
+        :param hold: the number of the hold; None for all holds.
+        :raises ValueError: there is no hold with this number.
         """
         gate = self.running.gate
         for number in gate.holds() if hold is None else [hold]:

@@ -1,7 +1,7 @@
-"""Waiting, by a test: until something is the case, or until the clients are idle.
+"""How a test waits: until a condition holds, or until the clients are idle.
 
-The wait runs in the thread of the servers. A thread that calls is blocked; where an event loop runs (asyncio,
-trio) the call returns an awaitable, for what is waited for may be that loop's own work.
+The wait runs in the thread of the servers. A call from a plain thread blocks. In a thread with an event loop
+(asyncio, trio) the call returns an awaitable, because the condition may depend on that loop's own work.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ..running_ensemble import RunningEnsemble
 
 _PATIENCE: Final = 10.0
-"""Seconds that a test waits, if it does not say."""
+"""The default timeout, in seconds."""
 _LINES: Final = 100
-"""Lines of the timeline of a wait that was in vain."""
+"""Lines of the timeline that a failed wait shows."""
 
 
 class _Absent:
@@ -36,7 +36,7 @@ _ABSENT: Final = _Absent()
 
 
 class WaitControls(HistoryControls):
-    """How a test waits for what clients do."""
+    """The controls with which a test waits for clients."""
 
     @property
     @abstractmethod
@@ -44,7 +44,7 @@ class WaitControls(HistoryControls):
 
     @abstractmethod
     def _wait(self, wait: Callable[[], Awaitable[None]]) -> Any:
-        """Run what waits in the thread of the servers: to its end, or as an awaitable."""
+        """Run a wait in the thread of the servers: to its end, or as an awaitable."""
 
     def wait_for(
         self,
@@ -58,25 +58,26 @@ class WaitControls(HistoryControls):
         count: int | None = None,
         timeout: float = _PATIENCE,
     ) -> Any:
-        """Wait until something is the case; returns at once if it is. Write ``await`` before it where an
-        event loop runs, of asyncio or trio; elsewhere the call blocks.
+        """Wait until a condition holds; return at once if it does. In a thread with an event loop (asyncio,
+        trio) write ``await`` before the call; elsewhere the call blocks.
 
-        * ``wait_for("/x")``: the znode exists, be it for a moment.
-        * ``wait_for("/x", data=b"1")``, ``wait_for("/x", children=["a", "b"])``,
-          ``wait_for("/x", children=2)``: it has this data, these children and no others, so many.
-        * ``wait_for("/x", gone=True)``: it does not exist.
-        * ``wait_for("/x", session=client)``: it exists, as an ephemeral of this session.
-        * ``wait_for(session="worker")``: a session of this name lives.
-        * ``wait_for(op="create", path="/locks/*", session=client, count=2)``: so many requests have come
-          since the start, as far as the history has the earlier ones.
+        * ``wait_for("/x")``: the znode exists, even if only for a moment.
+        * ``wait_for("/x", data=b"1")``: the znode has this data.
+        * ``wait_for("/x", children=["a", "b"])``: the znode has exactly these children.
+        * ``wait_for("/x", children=2)``: the znode has this number of children.
+        * ``wait_for("/x", gone=True)``: the znode does not exist.
+        * ``wait_for("/x", session=client)``: the znode exists as an ephemeral of this session.
+        * ``wait_for(session="worker")``: a session with this name is alive.
+        * ``wait_for(op="create", path="/locks/*", session=client, count=2)``: this number of requests has
+          come since the start. Requests that the history has dropped do not count.
 
-        :param path: of a request a glob, as for ``fault``.
-        :param op: as for ``fault``; ``"any"`` is every request but ping.
-        :param session: as for ``expire``; a text may name a session that comes later.
-        :param count: how many requests, or sessions, at least; 1.
-        :param timeout: seconds of trio's clock: real ones, but in virtual time.
-        :raises NotInTime: an :class:`AssertionError`, with the timeline.
-        :raises ValueError: for arguments that do not go together.
+        :param path: the path of a znode. With ``op`` it is a glob, as for ``fault``.
+        :param op: an operation, as for ``fault``; ``"any"`` is every request except ping.
+        :param session: a session, as for ``expire``; a text may name a session that begins later.
+        :param count: the least number of requests or sessions; 1 by default.
+        :param timeout: seconds of trio's clock: real seconds, except in virtual time.
+        :raises NotInTime: the condition did not hold in time: an :class:`AssertionError` with the timeline.
+        :raises ValueError: the arguments exclude each other.
         """
         all_given = {"path": path, "children": children, "op": op, "session": session, "count": count}
         given: dict[str, Any] = {name: value for name, value in all_given.items() if value is not None}
@@ -90,14 +91,14 @@ class WaitControls(HistoryControls):
         return self._wait(lambda: self._until(kind, given, timeout))
 
     def wait_idle(self, quiet: float = QUIET, *, timeout: float | None = None) -> Any:
-        """Wait until the clients are idle: every request is answered, and for a while nothing but pings has
-        come and nothing has changed. What is held back is not answered; what paused clients send has not
-        come. Write ``await`` before it where an event loop runs.
+        """Wait until the clients are idle: every request is answered, and for ``quiet`` seconds only pings
+        have come and nothing has changed. A held request counts as not answered; messages of paused clients
+        count as not sent. In a thread with an event loop write ``await`` before the call.
 
         :param quiet: seconds of trio's clock without a request.
         :param timeout: seconds of trio's clock; the default is 10 more than ``quiet``.
-        :raises NotInTime: an :class:`AssertionError`, with the timeline.
-        :raises ValueError: unless ``quiet`` is above 0.
+        :raises NotInTime: the clients were not idle in time: an :class:`AssertionError` with the timeline.
+        :raises ValueError: ``quiet`` is not above 0.
         """
         patience = quiet + _PATIENCE if timeout is None else timeout
         return self._wait(lambda: self._until("idle", {"quiet": quiet}, patience))
@@ -117,7 +118,7 @@ async def _count_past(wait: Any) -> None:
 
 
 def in_vain(condition: Condition, timeout: float) -> str:
-    """Say what was waited for, and what was the case instead."""
+    """Return what the test has waited for, and what was the case instead."""
     return f"waited {timeout:g} s for {condition.words}; {condition.instead()}"
 
 

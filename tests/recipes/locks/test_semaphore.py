@@ -321,13 +321,13 @@ async def test_a_limit_that_is_no_number_is_raised_in_those_who_wait(
 
 def test_limits_that_make_no_sense() -> None:
     zk: ZooKeeper = None  # type: ignore[assignment]
-    with pytest.raises(ValueError, match="at least one lease"):
+    with pytest.raises(ValueError, match="limit must be at least 1, not 0"):
         Semaphore(zk, "/pool", 0)
     with pytest.raises(ValueError, match="can never be acquired"):
         Semaphore(zk, "/pool", 2).acquire_many(3)
-    with pytest.raises(ValueError, match="at least one lease"):
+    with pytest.raises(ValueError, match="count must be at least 1, not 0"):
         Semaphore(zk, "/pool", 2).acquire_many(0)
-    with pytest.raises(ValueError, match="fixed limit"):
+    with pytest.raises(ValueError, match="the limit is fixed; leave out limit_source"):
         Semaphore(zk, "/pool", 2, layout="kazoo", limit_source=SharedValue(zk, "/limit", codec=INT32))
 
 

@@ -185,7 +185,7 @@ async def test_so_many_wait_at_once(api: Api) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "give what is waited for"),
+        ({}, "say what to wait for"),
         ({"until": "nonsense"}, "exists"),
         ({"until": "exists"}, "takes path"),
         ({"until": "exists", "path": "/a", "op": "create"}, "takes path"),

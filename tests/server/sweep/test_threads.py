@@ -1,9 +1,11 @@
-"""Sweeps of unmodified kazoo clients, in threads."""
+"""Sweeps of clients in threads: of kazoo, unmodified, and of ours."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,12 +17,14 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from pyzk.server.sweep import NotControlled, SweepFailed, sweep
+from pyzk import aio, blocking
+from pyzk.server.sweep import NotControlled, SweepFailed, selfcheck, sweep
 from pyzk.server.sweep.model import Cell, Outcome
 from pyzk.server.sweep.orders import Order, Random, Rounds
 from pyzk.server.sweep.run import run
 from pyzk.server.sweep.selfcheck import planted_race_of_threads
-from pyzk.server.sweep.threads import turns
+from pyzk.server.sweep.threads import driver, turns
+from pyzk.server.sweep.threads import lab as lab_module
 from pyzk.server.sweep.threads.lab import ThreadLab
 
 
@@ -238,10 +242,51 @@ def test_nothing_is_left_replaced() -> None:
     assert now() == before
 
 
-def test_without_kazoo(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyzk.server.sweep as package
+def threads_of_ours(lab: ThreadLab) -> None:
+    first, second = lab.blocking("a"), lab.blocking("b")
 
-    monkeypatch.setattr(package, "find_spec", lambda name: None)
-    assert importlib.util.find_spec("kazoo") is not None
-    with pytest.raises(ImportError, match="kazoo, which is not installed"):
-        sweep(lock)
+    def work(zk: blocking.ZooKeeper) -> None:
+        with blocking.Lock(zk, "/lock"), lab.inside("lock"):
+            pass
+
+    lab.together(partial(work, first), partial(work, second))
+
+
+def event_loops(lab: ThreadLab) -> None:
+    async def work(hosts: str) -> None:
+        async with aio.connect(hosts, session_timeout=10.0) as zk, aio.Lock(zk, "/lock"):
+            with lab.inside("lock"):
+                await asyncio.sleep(1)
+
+    hosts = lab.hosts("a"), lab.hosts("b")
+    lab.together(*(partial(asyncio.run, work(each)) for each in hosts))
+
+
+@pytest.mark.parametrize("scenario", [threads_of_ours, event_loops])
+def test_clients_of_ours_in_threads_and_event_loops(scenario: Any) -> None:
+    for seed in range(3):
+        assert repeated(scenario, partial(Random, seed)).verdict == "ok"
+    assert repeated(scenario, cell=Cell("a", 3, "reply-lost")).verdict == "ok"
+
+
+@pytest.mark.parametrize("scenario", [threads_of_ours, event_loops])
+def test_a_hang_of_clients_of_ours(scenario: Any) -> None:
+    def never(lab: ThreadLab) -> None:
+        def together(*functions: Callable[[], object]) -> None:
+            lab.hosts("c")
+            ThreadLab.together(lab, *functions, threading.Event().wait)
+
+        lab.together = together  # type: ignore[method-assign]
+        scenario(lab)
+
+    outcome = run(never, Rounds())
+    assert (outcome.verdict, list(outcome.waiting)) == ("hang", ["c"])
+
+
+def test_without_kazoo_the_planted_race_is_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kazoo", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for module in selfcheck, lab_module, driver:
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
+    report = sweep(threads_of_ours, faults=None, orders=None)
+    assert not report.failed

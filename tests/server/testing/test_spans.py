@@ -160,7 +160,7 @@ def test_what_is_no_collector(url: str) -> None:
 
 
 def test_no_password_is_shown() -> None:
-    with pytest.raises(ValueError, match="no user and no password") as refused:
+    with pytest.raises(ValueError, match="leave out the user and the password") as refused:
         Exporter("http://me:hidden@127.0.0.1:4318")
     assert "hidden" not in str(refused.value)
 

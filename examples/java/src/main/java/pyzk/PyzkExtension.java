@@ -14,16 +14,42 @@ import org.opentest4j.TestAbortedException;
 /**
  * For JUnit 5: a test with a parameter of type {@link PyzkServer} has a fresh one, and shows what that has
  * seen when the test fails. A {@code @BeforeAll} method with such a parameter starts one for all tests of the
- * class.
+ * class. {@code @ExtendWith(PyzkExtension.class)} is for servers with the default settings; for others:
+ *
+ * <pre>{@code @RegisterExtension
+ * static final PyzkExtension ZOOKEEPER = PyzkExtension.with(Map.of("tickTime", 100));}</pre>
  */
 public final class PyzkExtension implements ParameterResolver, TestExecutionExceptionHandler {
     private static final Namespace NAMESPACE = Namespace.create(PyzkExtension.class);
 
+    private final Map<String, ?> config;
+    private final int servers; // 0: no ensemble
+
+    public PyzkExtension() {
+        this(Map.of(), 0);
+    }
+
+    private PyzkExtension(Map<String, ?> config, int servers) {
+        this.config = config;
+        this.servers = servers;
+    }
+
+    /** Returns one for servers with these keys of zoo.cfg. */
+    public static PyzkExtension with(Map<String, ?> config) {
+        return new PyzkExtension(config, 0);
+    }
+
+    /** Returns one for pretend ensembles of so many servers with these keys: see {@link PyzkServer#ensemble}. */
+    public static PyzkExtension ensemble(int servers, Map<String, ?> config) {
+        return new PyzkExtension(config, servers);
+    }
+
     /** What JUnit closes after the test, or after the tests of a class. */
     private record Started(PyzkServer server) implements CloseableResource {
-        static Started fresh() {
+        static Started fresh(Map<String, ?> config, int servers) {
             try {
-                return new Started(new PyzkServer(Map.of()));
+                return new Started(
+                    servers == 0 ? new PyzkServer(config) : PyzkServer.ensemble(servers, config));
             } catch (IOException error) { // one sentence, without a cause and a stack trace
                 ParameterResolutionException failure = new ParameterResolutionException(error.getMessage());
                 failure.setStackTrace(new StackTraceElement[0]);
@@ -45,7 +71,7 @@ public final class PyzkExtension implements ParameterResolver, TestExecutionExce
     @Override
     public PyzkServer resolveParameter(ParameterContext parameter, ExtensionContext test) {
         Started started = test.getStore(NAMESPACE)
-            .getOrComputeIfAbsent("server", key -> Started.fresh(), Started.class);
+            .getOrComputeIfAbsent("server", key -> Started.fresh(config, servers), Started.class);
         return started.server();
     }
 

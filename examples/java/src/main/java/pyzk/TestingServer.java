@@ -3,6 +3,7 @@ package pyzk;
 import java.io.Closeable;
 import java.io.File;
 import java.io.IOException;
+import java.net.BindException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Comparator;
@@ -21,9 +22,12 @@ public class TestingServer implements Closeable {
 
     private static final int TICK_TIME = 1000; // in ms, as Curator's; also the least session timeout
 
-    private final PyzkServer server;
+    private static final Map<Object, TestingServer> STOPPED = new HashMap<>(); // by port
+
+    private final String hosts;
     private final File directory;
     private final boolean deletesDirectory;
+    private PyzkServer server; // null if another TestingServer has the port now
     private State state = State.LATENT;
 
     public TestingServer() throws Exception {
@@ -58,11 +62,35 @@ public class TestingServer implements Closeable {
             throws IOException {
         this.directory = directory != null ? directory : Files.createTempDirectory("zookeeper").toFile();
         this.deletesDirectory = deletesDirectory;
-        server = new PyzkServer(config); // now, as its port must be known
-        if (start) {
-            state = State.STARTED;
-        } else {
+        PyzkServer found = before(config.get("clientPort"));
+        server = found != null ? found : new PyzkServer(config); // now, as its port must be known
+        hosts = server.getConnectString();
+        if (!start) {
             shut();
+        } else if (found != null) {
+            open();
+        } else {
+            state = State.STARTED;
+        }
+    }
+
+    /**
+     * Takes the port from a stopped server, which would free it with Curator's. Returns that server if it had
+     * the same directory, in which the data would be.
+     */
+    private PyzkServer before(Object port) {
+        synchronized (STOPPED) {
+            TestingServer stopped = STOPPED.remove(port);
+            if (stopped == null) {
+                return null;
+            }
+            PyzkServer theirs = stopped.server;
+            stopped.server = null;
+            if (stopped.directory.equals(directory)) {
+                return theirs;
+            }
+            theirs.close();
+            return null;
         }
     }
 
@@ -111,7 +139,7 @@ public class TestingServer implements Closeable {
     }
 
     public String getConnectString() {
-        return server.getConnectString();
+        return hosts;
     }
 
     public File getTempDirectory() {
@@ -130,6 +158,9 @@ public class TestingServer implements Closeable {
         if (state == State.STARTED) {
             shut();
             state = State.STOPPED;
+            synchronized (STOPPED) {
+                STOPPED.put(getPort(), this);
+            }
         }
     }
 
@@ -139,6 +170,12 @@ public class TestingServer implements Closeable {
             throw new IllegalStateException("a closed server cannot be restarted");
         }
         stop();
+        synchronized (STOPPED) {
+            STOPPED.remove(getPort(), this);
+        }
+        if (server == null) {
+            throw new BindException("another server has port " + getPort());
+        }
         open();
     }
 
@@ -149,7 +186,12 @@ public class TestingServer implements Closeable {
             return;
         }
         state = State.CLOSED;
-        server.close();
+        synchronized (STOPPED) {
+            STOPPED.remove(getPort(), this);
+        }
+        if (server != null) {
+            server.close();
+        }
         if (deletesDirectory) {
             delete(directory);
         }

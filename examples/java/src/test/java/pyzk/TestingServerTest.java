@@ -4,10 +4,12 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.File;
+import java.net.BindException;
 import java.util.Map;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -73,5 +75,23 @@ class TestingServerTest {
 
         assertFalse(directory.exists());
         assertThrows(IllegalStateException.class, server::restart);
+    }
+
+    @Test
+    void anotherServerTakesThePortOfAStoppedOne() throws Exception {
+        try (TestingServer first = new TestingServer(); CuratorFramework client = client(first)) {
+            client.create().forPath("/a", "x".getBytes());
+            first.stop();
+
+            try (TestingServer second = new TestingServer(first.getPort(), first.getTempDirectory())) {
+                assertEquals("x", new String(client.getData().forPath("/a"))); // by its directory
+                assertThrows(BindException.class, first::restart);
+                second.stop();
+                try (TestingServer third = new TestingServer(first.getPort());
+                        CuratorFramework other = client(third)) {
+                    assertNull(other.checkExists().forPath("/a"));
+                }
+            }
+        }
     }
 }

@@ -9,16 +9,15 @@ from __future__ import annotations
 import _thread
 import atexit
 import queue
-import select
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final
-from unittest import mock
 
 from ..model import NotControlled
+from .replacing import replacing
 from .turns import Turn, Turns
 
 _EPOCH: Final = 1_700_000_000.0
@@ -27,6 +26,7 @@ _EPOCH: Final = 1_700_000_000.0
 _real_lock = _thread.allocate_lock
 _real_r_lock = threading.RLock
 _real_start, _real_join = threading.Thread.start, threading.Thread.join
+_real_start_new = _thread.start_new_thread
 _real_is_alive = threading.Thread.is_alive
 _real_queue = queue.SimpleQueue
 _real_sleep, _real_monotonic, _real_time = time.sleep, time.monotonic, time.time
@@ -120,7 +120,7 @@ class RLock:
 
 
 @contextmanager
-def replaced(turns: Turns) -> Iterator[None]:
+def waits_replaced(turns: Turns) -> Iterator[None]:
     """Replace what threads of a run wait with, for as long as the block lasts."""
 
     def here(made: Callable[[], Any], real: Callable[[], Any]) -> Callable[[], Any]:
@@ -150,6 +150,11 @@ def replaced(turns: Turns) -> Iterator[None]:
         else:
             turns.start(thread, f"{thread.name.split('-')[0]}-{turns.next_number}")
 
+    def start_new(function: Callable[..., object], args: Any, kwargs: Any = None) -> int:
+        if turns.current() is None:
+            return _real_start_new(function, args, kwargs or {})
+        return turns.begin(lambda: function(*args, **(kwargs or {})), f"thread-{turns.next_number}")
+
     def join(thread: threading.Thread, timeout: float | None = None) -> None:
         _join(turns, thread, timeout)
 
@@ -178,23 +183,10 @@ def replaced(turns: Turns) -> Iterator[None]:
         (time, "monotonic", monotonic),
         (time, "time", now),
         (atexit, "register", register),
+        (_thread, "start_new_thread", start_new),
     ]
-    with ExitStack() as stack:
-        for owner, name, what in new:
-            stack.enter_context(mock.patch.object(owner, name, what))
+    with replacing(new):
         yield
-
-
-def wait_for_sockets(turns: Turns, readers: Any, writers: Any, timeout: float | None) -> None:
-    """Wait until one of the sockets is ready, or the time is over.
-
-    :param timeout: seconds; None for a wait without an end.
-    """
-    turn = turns.current()
-    if turn is not None and not _is_ready(readers, writers):
-        deadline = turns.deadline_of(timeout)
-        if deadline > turns.now:
-            turns.wait(turn, deadline, lambda: _is_ready(readers, writers))
 
 
 def _join(turns: Turns, thread: threading.Thread, timeout: float | None) -> None:
@@ -208,11 +200,3 @@ def _join(turns: Turns, thread: threading.Thread, timeout: float | None) -> None
         while not turn.done and turns.now < deadline:
             turn.joining.append(me)
             turns.wait(me, deadline)
-
-
-def _is_ready(readers: Any, writers: Any) -> bool:
-    """Whether a call of select would return at once, if only with an error."""
-    try:
-        return any(select.select(readers, writers, [], 0))
-    except (OSError, ValueError):
-        return True

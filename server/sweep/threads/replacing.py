@@ -1,0 +1,17 @@
+"""What replaces names of other modules for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+
+@contextmanager
+def replacing(new: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Replace attributes of modules and classes, given as owner, name and value."""
+    with ExitStack() as stack:
+        for owner, name, value in new:
+            stack.enter_context(mock.patch.object(owner, name, value))
+        yield
