@@ -17,14 +17,14 @@ from kazoo.exceptions import KazooException, NoNodeError
 from pyzk.client import connect as connect_ours
 from pyzk.recipes import Lock
 from pyzk.server.testing import EmbeddedServer
-from tests.support.browser import Browser, Page
+from tests.support.browser import PATIENCE, Browser, Page
 
 Connect = Callable[[str], KazooClient]
 Visit = Callable[..., Page]
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
