@@ -2,7 +2,7 @@
 
 import { expire } from "./acts.js";
 import { get, pages, post } from "./api.js";
-import { andMore, attempt, badge, button, doing, eachSecond, h, linkButton, look, onInput, put, reconcile, searchField, statusLine, table, to } from "./dom.js";
+import { andMore, attempt, badge, button, doing, eachSecond, h, linkButton, look, onChange, onInput, put, reconcile, searchField, select, statusLine, table, to } from "./dom.js";
 import { count, duration, moment, plural, sessionId, visible } from "./words.js";
 import { definitions, znodeLink } from "./znode.js";
 
@@ -14,6 +14,11 @@ export function open(place, params) {
   let several = false; // servers
   const rates = new Map(); // by id: requests, when, how many per second
   const text = searchField("Name, address or id", "Filter", { value: params.text ?? "" });
+  const order = select("order", [["", "by id"], ["ephemerals", "most ephemerals"], ["watches", "most watches"], ["left", "expires first"], ["age", "oldest connection"]], { "aria-label": "Order" });
+  const ORDERS = {
+    ephemerals: (row) => -row.ephemerals, watches: (row) => -row.watches,
+    left: (row) => row.left_ms ?? Infinity, age: (row) => row.established ?? Infinity,
+  };
   const state = statusLine();
   const body = h("tbody");
   const more = button("Show more", () => { limit += PAGE; refresh(); }, { hidden: true });
@@ -21,10 +26,11 @@ export function open(place, params) {
   const heads = ["Session", "Client", "Timeout", "Expires in", "Last request", "Req/s", "Ephemerals", "Watches"];
   put(place, h("div.split.wide",
     h("div.pane",
-      h("div.bar", text, state),
+      h("div.bar", text, order, state),
       table(heads.map((head, at) => [head, at > 4 || at === 2 ? "num" : ""]), body), more),
     detail));
   onInput(refresh, text);
+  onChange(refresh, order);
 
   function make(row) {
     const link = h("a.mono", { href: to("sessions", { id: row.id }) });
@@ -73,6 +79,8 @@ export function open(place, params) {
     const { rows } = answer;
     more.hidden = !answer.more;
     state.textContent = plural(answer.count, "live session");
+    const key = ORDERS[order.value];
+    if (key) rows.sort((a, b) => key(a) - key(b) || 0);
     reconcile(body, rows, (row) => row.id, make, update);
     for (const id of rates.keys()) if (!rows.some((row) => row.id === id)) rates.delete(id);
     await showDetail();

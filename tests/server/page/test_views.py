@@ -61,6 +61,11 @@ def test_sessions(server: EmbeddedServer, connect: Connect, visit: Visit) -> Non
         assert cells[1] == f"{info.peer[0]}:{info.peer[1]}"
         assert cells[2] == f"{info.timeout_ms / 1000:.0f} s"
         assert cells[6:] == [str(len(info.ephemerals)), str(len(info.watches))]
+    clients["beta"].exists("/nothing too", watch=print)
+    page.fill("[aria-label='Order']", "watches")
+    page.until("document.querySelector('tbody tr').innerText.includes('beta')")
+    page.fill("[aria-label='Order']", "ephemerals")
+    page.until("document.querySelector('tbody tr').innerText.includes('alpha')")
     page.click("alpha", "tbody a")
     page.see("/mine", ".detail")
     assert f"0x{clients['alpha'].client_id[0]:x}" in page.text(".detail")
