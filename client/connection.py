@@ -459,7 +459,9 @@ class Connection:
                 self.end("the session expired", Phase.EXPIRED)
             return
         if self._session_id and response.sessionId != self._session_id:
-            raise _ViolationError("it attached another session than the one that was asked for")
+            # ClickHouse Keeper gives no session back: what the old one owns is lost, the new one is empty.
+            self.end("the server began another session in place of this one", Phase.EXPIRED)
+            return
         if self._probing:
             self.end("the session is alive, but this server lacks changes that the client has seen")
             return
