@@ -77,7 +77,7 @@ _SILENCE_LIMIT = 2 / 3
 class Keepalive:
     """What is known of the traffic with one server. Times are in seconds of the caller's clock.
 
-    :ivar lease: of the session that this connection serves; ``timeout``: its session timeout, in seconds.
+    :ivar lease: the lease of the session; ``timeout`` is the session timeout, in seconds.
     :ivar sent_at: when anything was sent last; ``received_at``: when anything came last.
     :ivar pings: whether a ping waits to be sent.
     """

@@ -8,8 +8,8 @@
     shared_server = factories.zk_server(scope="module")
     five_servers = factories.zk_ensemble(5, clock="frozen")
 
-A fixture of a server is fresh and empty, and ends with its scope. A fixture of a client is connected, and
-closes its session at the end. A test is skipped, not failed, where kazoo or a running server is missing.
+A server of a fixture is fresh and empty, and ends with its scope. A client of a fixture is connected, and
+closes its session at the end. If kazoo or a running server is missing, a test is skipped and does not fail.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def zk_proc(
 ) -> Any:
     """Make a fixture that is a :class:`.process.ProcessServer`: the command as a subprocess.
 
-    :param port: by default what ``--zk-port`` says, else one of the kernel's choosing.
+    :param port: the port. By default that of ``--zk-port``, else the kernel chooses one.
     :param arguments: more arguments of the command, beside those of ``--zk-args``.
     :param executable: the command, by default what ``--zk-exec`` says, else this Python's own server.
     """
@@ -170,9 +170,9 @@ def zk_proc(
 def zk_noproc(*, hosts: str | None = None, scope: Scope = "session") -> Any:
     """Make a fixture that is a :class:`RunningServer`: one that runs already, such as a real ensemble.
 
-    A test that wants it is skipped where no server is named, and fails where none answers.
+    A test that uses it is skipped if no server is named, and fails if no server answers.
 
-    :param hosts: its connect string, by default what ``--zk-hosts`` says.
+    :param hosts: its connect string; by default the value of ``--zk-hosts``.
     """
 
     @pytest.fixture(scope=scope)
@@ -209,7 +209,7 @@ def _wait_for_any(hosts: str, timeout: float) -> None:
 def zk_client(server: str | None = None, *, scope: Scope = "function", **options: Any) -> Any:
     """Make a fixture that is a connected :class:`kazoo.client.KazooClient`, stopped and closed afterwards.
 
-    A test that wants it is skipped where kazoo is not installed.
+    A test that uses it is skipped if kazoo is not installed.
 
     :param server: the name of the fixture that is the server. By default ``zk_noproc`` if ``--zk-hosts`` is
         given and the test does not ask for ``zk_server`` itself, otherwise ``zk_server``.

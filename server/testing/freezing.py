@@ -27,7 +27,8 @@ class FreezingGate(Gate):
     :ivar paused: whether all connections are frozen, new ones included.
     :ivar cut_off: the ids of sessions whose connections are frozen, later ones included.
     :ivar ghosts: the ids of sessions that no client gets back, although they are alive.
-    :ivar swapped: likewise; whoever asks for one gets a new session instead.
+    :ivar swapped: the ids of live sessions that no client gets back; a client that asks for one gets a new
+        one.
     :ivar paused_endpoints: the names of endpoints whose connections are frozen, later ones included.
     :ivar cut_endpoints: the names of endpoints at which no session is served.
     """
