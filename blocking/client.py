@@ -109,7 +109,7 @@ class ZooKeeper(ThreadFace, of=TrioZooKeeper):
         clients. It decides by the probability rule of the Java client. It moves when all requests in flight
         are answered, so no request is lost.
 
-        :param hosts: ``host:port,host:port``, as for :func:`.connect`.
+        :param hosts: ``host:port,host:port`` or ``srv+zk://name``, as for :func:`.connect`.
         :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not the chroot of this
             client.
         """
@@ -399,7 +399,10 @@ def connect(
     later calls use a new session.
 
     :param hosts: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
-        each round of attempts, and each address of a name counts as a server of its own.
+        each round of attempts, and each address of a name counts as a server of its own. Or
+        ``srv+zk://_zookeeper._tcp.example.com/chroot``, or the same with the Java client's ``dns-srv://``:
+        the servers that the SRV records of that name list. They are looked up again for each round, too, and
+        need dnspython.
     :param session_timeout: seconds without contact after which the server may end the session. The server may
         choose another timeout: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
@@ -412,7 +415,7 @@ def connect(
         created: a new leader of the servers uses that one (docs/lease.md).
     :param ssl_context: use TLS. The context says how the host name is checked.
     :param connector: opens the stream to a host name and a port, which are those in ``hosts``. It is for
-        tests and tunnels. The client then looks up no names.
+        tests and tunnels. The client then looks up no names, so ``hosts`` cannot be a name of SRV records.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
     :param follow_config: replace the list of servers by those of the ensemble's configuration, now and

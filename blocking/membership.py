@@ -244,7 +244,7 @@ class Partitioner(Running, of=TrioPartitioner):
     raises
     :class:`NodeExistsError` if another member has the same id.
 
-    :param items: names that a znode may have. Of n members, each has every nth of the sorted items.
+    :param items: names that a znode may have. With n members, each has every nth of the sorted items.
     :param id: the id of this member; no other member may have the same one. A process that starts again while
         the session of its predecessor lives must wait for the end of that session.
     :param settle: seconds for which the members must have stayed the same before the items are divided.

@@ -148,7 +148,7 @@ async def api(context: Context, *, of_all: bool = False) -> AsyncIterator[Api]:
     :param of_all: whether it may be an ensemble too: then that of any of its servers, which answers for all.
     :raises Failure: if it is no pyzk-server, or its control is off; for every other error of the connection.
     """
-    options, hosts = context.options, hosts_of(context.options)
+    options, hosts = context.options, await hosts_of(context.options)
     several = wrong(PROG, f"{options.verb} is for one server, and --hosts names {len(hosts)}")
     if len(hosts) > 1 and not of_all:
         raise several

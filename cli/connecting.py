@@ -17,7 +17,7 @@ from ..client import (
     ZooKeeperError,
     connect,
 )
-from ..client.hosts import ConnectString
+from ..client.hosts import ConnectString, list_servers
 from .status import Failure, Status, say
 from .streams import ERRORS, reason, stream_to
 
@@ -63,8 +63,12 @@ def _saying_what_refuses(program: str, hosts: str, patience: float) -> Iterator[
     async def look() -> None:
         with scope:
             await trio.sleep(_SILENT)
-            reasons = []
-            for host in ConnectString.parse(hosts).hosts:
+            reasons, servers = [], []
+            try:
+                servers = await list_servers(ConnectString.parse(hosts).hosts)
+            except OSError as error:
+                reasons.append(f"{hosts}: {error}")
+            for host in servers:
                 try:
                     with trio.fail_after(_SILENT):
                         async with stream_to(host, None):

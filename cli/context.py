@@ -28,7 +28,7 @@ from ..client import (
     ZooKeeper,
     ZooKeeperError,
 )
-from ..client.hosts import ConnectString
+from ..client.hosts import ConnectString, list_servers
 from .arguments import check_path, check_server, identities, wrong
 from .asking import confirm
 from .connecting import client
@@ -184,6 +184,12 @@ def split_location(text: str, hosts: str) -> tuple[str, str]:
     return other or hosts, path
 
 
-def hosts_of(options: argparse.Namespace) -> tuple[Host, ...]:
-    """Every server of ``--hosts``."""
-    return ConnectString.parse(options.hosts).hosts
+async def hosts_of(options: argparse.Namespace) -> list[Host]:
+    """Every server of ``--hosts``.
+
+    :raises Failure: the look-up of SRV records fails.
+    """
+    try:
+        return await list_servers(ConnectString.parse(options.hosts).hosts)
+    except OSError as error:
+        raise Failure(Status.UNAVAILABLE, f"{options.hosts}: {error}") from None

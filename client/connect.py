@@ -23,7 +23,7 @@ from ..protocol.errors import ConnectionLossError, SessionExpiredError
 from .arguments import complaint
 from .auth import Credential, SaslUser
 from .cleanup import Background, Jobs
-from .hosts import ConnectString, HostCycle, Resolver, follow_ensemble
+from .hosts import ConnectString, HostCycle, Resolver, Service, follow_ensemble
 from .machine import SessionMachine, SessionState
 from .observer import Log, Observer, Reporter
 from .pending import wait_settled
@@ -70,7 +70,10 @@ async def connect(
     later calls use a new session.
 
     :param hosts: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
-        each round of attempts, and each address of a name counts as a server of its own.
+        each round of attempts, and each address of a name counts as a server of its own. Or
+        ``srv+zk://_zookeeper._tcp.example.com/chroot``, or the same with the Java client's ``dns-srv://``:
+        the servers that the SRV records of that name list. They are looked up again for each round, too, and
+        need dnspython.
     :param session_timeout: seconds without contact after which the server may end the session. The server may
         choose another timeout: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
@@ -83,7 +86,7 @@ async def connect(
         created: a new leader of the servers uses that one (docs/lease.md).
     :param ssl_context: use TLS. The context says how the host name is checked.
     :param connector: opens the stream to a host name and a port, which are those in ``hosts``. It is for
-        tests and tunnels. The client then looks up no names.
+        tests and tunnels. The client then looks up no names, so ``hosts`` cannot be a name of SRV records.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
     :param follow_config: replace the list of servers by those of the ensemble's configuration, now and
@@ -129,6 +132,8 @@ async def connect(
     if wrong is not None:
         raise ValueError(wrong)
     parsed = ConnectString.parse(hosts)
+    if connector is not None and any(isinstance(host, Service) for host in parsed.hosts):
+        raise ValueError(f"with a connector hosts must be servers, not a name of SRV records: {hosts!r}")
     session_id, password = resume or (0, NO_PASSWORD)
     data = SessionData(
         WatchRegistry(),

@@ -335,7 +335,7 @@ class Connection:
             self.end(f"an unexpected error while handling data of the server: {error!r}")
 
     def end(self, reason: str, phase: Phase = Phase.BROKEN) -> None:
-        """End the connection. Of several reasons the first counts."""
+        """End the connection. If there are several reasons, the first one counts."""
         if not self.over:
             self.phase = phase
             self.reason = reason
@@ -387,7 +387,7 @@ class Connection:
         """Note exchanges that another has made over the connection.
 
         :param done: the exchanges that are over, with a reply.
-        :param open: the exchange that is to be gone on with, if there is one.
+        :param open: the exchange that is still open, if there is one.
         """
         session, keepalive = self._session, self._keepalive
         counts, lease = session.metrics.requests, keepalive.lease

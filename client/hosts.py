@@ -3,6 +3,8 @@
 The rules:
 
 * Each address of a name counts as a server of its own. Names are looked up again for each round of attempts.
+* In place of servers a connect string may have a name whose SRV records list them (:mod:`.srv`). The records
+  are looked up again for each round, too.
 * When the list of servers changes, some clients move, so that all servers have equally many (wire.md
   section 16). Chance is an argument.
 * While a read-only server serves the client, the others are asked in turn, one at a time, by the four-letter
@@ -30,6 +32,7 @@ import trio
 from ..protocol.constants import DEFAULT_PORT
 from ..protocol.errors import AuthFailedError, ClosingError, SessionExpiredError, ZooKeeperError
 from ..protocol.paths import validate_path
+from . import srv
 from .repeating import UNANSWERED
 
 if TYPE_CHECKING:
@@ -59,9 +62,23 @@ class Host:
 
 
 @attrs.frozen
-class ConnectString:
-    """``host[:port][,host[:port]...][/chroot]``; an IPv6 address needs brackets.
+class Service(Host):
+    """A name whose SRV records list servers."""
 
+    def __str__(self) -> str:
+        return SRV_SCHEMES[0] + self.name
+
+
+SRV_SCHEMES = ("srv+zk://", "dns-srv://")
+"""What stands before a name of SRV records. The second one is the Java client's."""
+
+
+@attrs.frozen
+class ConnectString:
+    """``host[:port][,host[:port]...][/chroot]``; an IPv6 address needs brackets. Or ``srv+zk://name[/chroot]``
+    for the servers that the SRV records of a name list.
+
+    :ivar hosts: the servers, or a single :class:`Service`.
     :ivar chroot: the path in front of every path of this client; ``""`` for none.
     """
 
@@ -75,10 +92,11 @@ class ConnectString:
         :raises ValueError: there is no host, or a host or port is malformed.
         :raises BadArgumentsError: the chroot is malformed.
         """
-        _, colon, rest = text.partition("://")
-        if colon:
+        scheme, colon, rest = text.strip().partition("://")
+        is_service = scheme + colon in SRV_SCHEMES
+        if colon and not is_service:
             raise ValueError(f"a connect string has no scheme: write {rest!r} in place of {text!r}")
-        servers, slash, chroot = text.partition("/")
+        servers, slash, chroot = (rest if is_service else text).partition("/")
         if _LATER_SERVER.search(chroot):
             raise ValueError(
                 f"write the chroot once, behind the last server, as in 'a:2181,b:2181/app', not {text!r}"
@@ -86,6 +104,8 @@ class ConnectString:
         chroot = slash + chroot.rstrip("/") if chroot else ""
         if chroot:
             validate_path(chroot)
+        if is_service:
+            return cls((_parse_service(servers),), chroot)
         hosts = tuple(_parse_host(part.strip()) for part in servers.split(",") if part.strip())
         if not hosts:
             raise ValueError(f"no server in the connect string {text!r}; write host:port")
@@ -93,6 +113,14 @@ class ConnectString:
 
 
 _LATER_SERVER = re.compile(r",[^,/]*:\d+(/|,|$)")
+
+
+def _parse_service(name: str) -> Service:
+    if not name or re.search(r"[\s,;:\[\]]", name):
+        raise ValueError(
+            f"SRV records have one name without a port, as in 'srv+zk://_zk._tcp.example', not {name!r}"
+        )
+    return Service(name, DEFAULT_PORT)
 
 
 def _parse_host(text: str) -> Host:
@@ -292,19 +320,30 @@ class Resolver:
     * Each look-up is a task of its own. One that hangs delays no other, and a host has one at a time.
     * A host whose look-up fails or hangs keeps the addresses that it had. A host that never had an address
       stays in the list by its name.
+    * A service, if there is one, is looked up before the hosts that its records list. If that fails or hangs,
+      the hosts of the last answer stay.
 
     :param start_soon: starts a task.
     :ivar unresolved: the hosts that never had an address, and why.
     """
 
     def __init__(self, hosts: Iterable[Host], start_soon: Callable[..., Any]) -> None:
-        self._servers = {host: [host] for host in hosts}
+        self._servers: dict[Host, list[Host]] = {}
+        self._services: tuple[Host, ...] = ()
         self._start_soon = start_soon
         self._running: dict[Host, trio.Event] = {}
-        self.unresolved = dict.fromkeys(self._servers, _NOT_YET)
+        self.unresolved: dict[Host, str] = {}
+        self.replace(hosts)
 
     def replace(self, hosts: Iterable[Host]) -> None:
-        """Take other hosts. Those that are known keep their addresses."""
+        """Take other hosts, or another service. Those that are known keep their addresses."""
+        hosts = tuple(hosts)
+        services = tuple(host for host in hosts if isinstance(host, Service))
+        if not services or services != self._services:
+            self._services = services
+            self._take(hosts)
+
+    def _take(self, hosts: Iterable[Host]) -> None:
         self._servers = {host: self._servers.get(host, [host]) for host in hosts}
         waiting = {host: why for host, why in self.unresolved.items() if host in self._servers}
         self.unresolved = {
@@ -317,29 +356,57 @@ class Resolver:
         :param wait: seconds to wait for the look-ups. An address that comes later counts in the next
             round.
         """
-        started = []
-        for host in self._servers.keys() - self._running.keys():
-            self._running[host] = ended = trio.Event()
-            started.append(ended)
-            self._start_soon(self._look_up, host, ended)
-        with trio.move_on_after(wait):
-            for ended in started:
-                await ended.wait()
+        deadline = trio.current_time() + wait
+        if self._services:
+            await self._look_up_all(self._services, deadline)
+        await self._look_up_all(self._servers.keys() - set(self._services), deadline)
         return [server for servers in self._servers.values() for server in servers]
 
+    async def _look_up_all(self, hosts: Iterable[Host], deadline: float) -> None:
+        started = []
+        for host in hosts:
+            if host not in self._running:
+                self._running[host] = ended = trio.Event()
+                started.append(ended)
+                self._start_soon(self._look_up, host, ended)
+        with trio.CancelScope(deadline=deadline):
+            for ended in started:
+                await ended.wait()
+
     async def _look_up(self, host: Host, ended: trio.Event) -> None:
+        is_service = isinstance(host, Service)
         try:
-            found = await trio.socket.getaddrinfo(host.name, host.port, type=trio.socket.SOCK_STREAM)
+            found = await (_servers_of_service(host) if is_service else _addresses(host))
         except (OSError, ValueError) as error:  # ValueError: the text cannot be a name
             if host in self.unresolved:
-                text = error.strerror if isinstance(error, OSError) else str(error)
-                self.unresolved[host] = text or type(error).__name__
+                text = error.strerror if isinstance(error, OSError) else None
+                self.unresolved[host] = text or str(error) or type(error).__name__
         else:
-            if host in self._servers:
-                self._servers[host] = [attrs.evolve(host, address=str(address[0])) for *_, address in found]
+            if host in self._services:
+                self._take(found)
+            elif host in self._servers:
+                self._servers[host] = found
             self.unresolved.pop(host, None)
         del self._running[host]
         ended.set()
+
+
+async def _addresses(host: Host) -> list[Host]:
+    found = await trio.socket.getaddrinfo(host.name, host.port, type=trio.socket.SOCK_STREAM)
+    return [attrs.evolve(host, address=str(address[0])) for *_, address in found]
+
+
+async def _servers_of_service(service: Host) -> list[Host]:
+    return [Host(*server) for server in await srv.look_up(service.name)]
+
+
+async def list_servers(hosts: Iterable[Host]) -> list[Host]:
+    """Return the servers of a connect string: those that it names, or those of its SRV records.
+
+    :raises OSError: the look-up of the SRV records fails.
+    """
+    found = [await _servers_of_service(host) if isinstance(host, Service) else [host] for host in hosts]
+    return [server for servers in found for server in servers]
 
 
 FULL, READ_ONLY = b"rw", b"ro"

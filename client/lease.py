@@ -2,13 +2,13 @@
 
 The end of a session. Only the leader of the ensemble ends a session: when it has heard nothing of the session
 for the session timeout ``T``. A new leader gives every session the full timeout that it was created with,
-from the moment at which it begins to serve. The leader hears of its own clients directly. Of the clients of a
-follower it hears through that follower: the leader pings its followers every half tick, and each follower
+from the moment at which it begins to serve. The leader hears of its own clients directly. For the clients of
+a follower it hears through that follower: the leader pings its followers every half tick, and each follower
 answers with a *report*, the sessions that it has heard of since its last report.
 
 What an answer proves:
 
-* A ping or a read: that *this server* has heard from us. A follower that is cut off from its leader goes on
+* A ping or a read: that *this server* has heard from us. A follower that is cut off from its leader keeps
   answering both, while the leader hears nothing of the session and ends it.
 * A handshake: that the leader has heard from us. A new session is a transaction, and a known one is looked up
   at the leader, which counts as a sign of life.
@@ -36,10 +36,10 @@ Faults, one at a time:
 * A follower is cut off from its leader, in one direction or both, killed, or stopped; a client is cut off or
   stopped: no more answers to writes, and the lease stays where it is. What the answered ones proved was
   reported before the fault.
-* A follower or a leader goes on after a stop: the pings that were held up are answered at once, and those
+* A follower or a leader continues after a stop: the pings that were held up are answered at once, and those
   reports reach the leader some ms after the first answer to us. The session was not over when that answer
   came, or the lease would have been over too. The margin that users of the lease take off covers the ms.
-* A leader is cut off from its followers, or goes on after a stop in which it was replaced: it still answers
+* A leader is cut off from its followers, or continues after a stop in which it was replaced: it still answers
   each ``sync`` and handshake of its own clients, for at most ``syncLimit`` + 1 ticks after the cut, and one
   tick after the stop.
   The new leader began later than ``syncLimit`` ticks after the cut (less 0.5 ticks), and waits for ``T``,
@@ -70,7 +70,7 @@ PROOFS = with_flags(Flags.TAKES_ZXID | Flags.IN_MULTI) - {CLOSE_SESSION} | {OpCo
 
 # Parts of the session timeout:
 REPORTED = 1 / 3
-"""The leader has been told by now of what was answered so long ago."""
+"""The leader knows by now what was answered so long ago."""
 PROOF_PERIOD = 1 / 5
 """The next answer of the leader is due so long after the last one, at the latest."""
 PROOF_GAIN = 1 / 8
@@ -93,7 +93,7 @@ class Lease:
     :ivar deadline: the session cannot have ended before; minus infinity without a session.
     :ivar acknowledged: when the latest message was sent that any server has answered.
     :ivar proof_due: when to ask the leader again, if the lease is kept.
-    :ivar warned: whether the user was told that this lease is nearly over.
+    :ivar warned: whether the user was informed that this lease is nearly over.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Lease:
 
     @property
     def short_at(self) -> float:
-        """The time at which the user is to be told that the lease is nearly over; infinity for never."""
+        """The time at which to inform the user that the lease is nearly over; infinity for never."""
         if self.warned or not self._keepers or self.deadline == -math.inf:
             return math.inf
         return self.deadline - _SHORT * self.timeout

@@ -68,14 +68,14 @@ class Lender(Protocol):
         """Lend it, for the loop is about to wait. Returns False if it is needed here."""
 
     def take_back(self) -> None:
-        """Take it back, for the loop goes on."""
+        """Take it back, because the loop continues."""
 
     def end_connection(self, reason: str) -> None:
         """End it, for what came or what was done while it was lent is wrong."""
 
 
 class Borrower(Protocol):
-    """A thread that makes calls. It is told in the loop of the lender."""
+    """A thread that makes calls. Its methods are called in the loop of the lender."""
 
     def offer(self, lender: Lender) -> None:
         """Have a connection lent when the loop waits next."""
@@ -86,7 +86,7 @@ class Borrower(Protocol):
     def ended(self, loan: Loan, under_way: bool) -> None:
         """Learn that the loop has taken its connection back.
 
-        :param under_way: whether it goes on with an exchange.
+        :param under_way: whether it continues an exchange.
         """
 
 
@@ -98,7 +98,7 @@ class Exchange:
     """A request on loan, and its reply.
 
     :ivar outcomes: of the steps: how many bytes were sent, then the bytes that came; at the end an OSError.
-    :ivar adopt: called in the loop when the loop goes on with it.
+    :ivar adopt: called in the loop when the loop continues it.
     :ivar claim: empty if thread or loop has concluded on its own that the exchange is over.
     :ivar sent_at: in seconds of ``time.monotonic()``; so is ``received_at``.
     :ivar code: the error code of the reply; ``zxid``: its zxid.
@@ -195,7 +195,7 @@ class Loan:
     def send(self, request: Request[Any], adopt: Callable[[], object]) -> Exchange:
         """Send a request.
 
-        :param adopt: called in the loop if the loop goes on with the exchange.
+        :param adopt: called in the loop if the loop continues the exchange.
         :raises TakenError: nothing was sent: the loop is to do it.
         """
         if len(request.body) + REQUEST_HEADER_SIZE > self._request_limit or self._open is not None:
@@ -211,7 +211,7 @@ class Loan:
         return exchange
 
     def receive(self, exchange: Exchange) -> bytes | None:
-        """Read what has come. Returns the reply, behind its length; None if the loop is to go on."""
+        """Read what has come. Returns the reply, behind its length; None if the loop must continue."""
         if not exchange.is_sent:
             return None
         self._step(exchange, self._receive, self._read_size)
@@ -256,7 +256,7 @@ class Loan:
 
     def take(self, lease: float) -> tuple[list[Exchange], Exchange | None]:
         """Take the connection back. Returns the exchanges that are over, with a reply, and the one that is to
-        be gone on with, if there is one.
+        be continued, if there is one.
 
         :param lease: when the lease of the session ends, in seconds of ``time.monotonic()``.
         """

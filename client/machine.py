@@ -171,7 +171,7 @@ class SessionMachine:
         return self._close_request
 
     def abandon(self) -> None:
-        """Stop now. Every request that is not settled fails. If the server was not told to close the session,
+        """Stop now. Every request that is not settled fails. If no request to close the session was sent,
         the session lives on there until it expires."""
         if self.state in _OPEN:
             self._finish(SessionState.CLOSED, ClosingError(message="the client was closed"))
@@ -267,10 +267,10 @@ class SessionMachine:
         return served and self._connection is not None and self._connection.is_quiet
 
     def exchanged(self, done: list[Exchange], open: Exchange | None, now: float) -> None:
-        """Note exchanges that another has made over the connection, and go on.
+        """Note exchanges that another has made over the connection, and continue.
 
         :param done: the exchanges that are over, with a reply.
-        :param open: the exchange that is to be gone on with, if there is one.
+        :param open: the exchange that is still open, if there is one.
         """
         assert self._connection is not None
         self._connection.exchanged(done, open)

@@ -4,7 +4,7 @@ The rules:
 
 * Each change of the state is reported, in order; two changes never become one.
 * An observer is called in the client's own tasks, and must return at once. An exception that it raises is
-  logged, and the client goes on.
+  logged, and the client continues.
 * Without an observer no request is timed.
 * The log has one line for each event in the life of the session, by the logger ``pyzk.client``. No password,
   credential or data of a znode is ever logged.
@@ -87,7 +87,7 @@ class Reporter:
     """Passes on what happens.
 
     :param own: the observer of the client itself.
-    :param observer: that of the user, which is also told of requests.
+    :param observer: the user's observer, which also gets requests.
     :ivar observer: that of the user; None if there is none, and requests need not be followed.
     :ivar server: the server of the present connection, or of the last one; None before there was any.
     """
@@ -136,7 +136,7 @@ class Reporter:
         self._tell(lambda observer: observer.lease_short(left))
 
     def follow(self, request: Request[Any], observer: Observer) -> None:
-        """Have the user's observer told of the outcome of a request that is submitted now."""
+        """Let the user's observer get the outcome of a request that is submitted now."""
         began = trio.current_time()
 
         def settled(request: Request[Any]) -> None:

@@ -139,7 +139,7 @@ class ZooKeeper:
         clients. It decides by the probability rule of the Java client. It moves when all requests in flight
         are answered, so no request is lost.
 
-        :param hosts: ``host:port,host:port``, as for :func:`.connect`.
+        :param hosts: ``host:port,host:port`` or ``srv+zk://name``, as for :func:`.connect`.
         :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not the chroot of this
             client.
         """

@@ -51,9 +51,9 @@ class Argument:
     :ivar required: whether it must be given.
     :ivar default: what holds if it is not given, in words.
     :ivar choices: the values that it may have, if not all of its kind.
-    :ivar flag: its option in a terminal; None if it stands there by its place.
+    :ivar flag: its option in a terminal; None if its place gives its meaning.
     :ivar sets: of a boolean: the value that the option gives.
-    :ivar metavar: what stands for its value in the help of a terminal.
+    :ivar metavar: the word for its value in the help of a terminal.
     """
 
     kind: Kind

@@ -28,8 +28,9 @@ from .locks.options import ElectionOptions
 from .locks.role import DEFAULT_KINDS, LockKind, LockLayout
 
 ElectionLayout = Literal["curator-latch", "curator-selector", "kazoo"]
-"""The candidates that ours stand among: those of Curator's LeaderLatch (``_c_<uuid>-latch-<number>``), of its
-LeaderSelector (``_c_<uuid>-lock-<number>``), or of kazoo's Election (``<32 hex digits>__lock__<number>``)."""
+"""The libraries whose candidates see ours: the candidates of Curator's LeaderLatch
+(``_c_<uuid>-latch-<number>``), of its LeaderSelector (``_c_<uuid>-lock-<number>``), or of kazoo's Election
+(``<32 hex digits>__lock__<number>``)."""
 
 CANDIDATES = DEFAULT_KINDS | {ContenderKind.CURATOR_LATCH}
 """The kinds that ours wait for, whatever their own layout."""

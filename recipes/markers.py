@@ -86,7 +86,7 @@ class Markers:
 
     def delete(self, marker: str) -> None:
         """Delete an own marker in the background. The janitor stops when the session ends, but a marker
-        does not end with the session: then the deletion goes on in the next one."""
+        does not end with the session: then the deletion continues in the next one."""
         zk = self._zk
 
         async def go_on(bound: Bound, done: trio.Event) -> None:

@@ -5,7 +5,7 @@ The rules:
 * A value is recognised by the version and the mzxid of its znode. :meth:`SharedValue.compare_and_set`
   writes with the version, so it fails if any client has written since the value was read.
 * A request without a reply may have been carried out. It cannot be carried out later: a request of a
-  session that goes on with another connection, or has ended, is refused (recipe-rules.md 0.11). So one look
+  session that continues on another connection, or has ended, is refused (recipe-rules.md 0.11). So one look
   after a sync decides.
 * Without markers that look compares the mzxid. If the value was written since, the writer cannot be known,
   and

@@ -122,7 +122,7 @@ def _somebody_waits_or_holds(layout: Layout) -> bool:
 async def _clients(context: Context) -> dict[str, str]:
     """The addresses of the clients of sessions, where the servers tell them."""
     found: dict[str, Session] = {}
-    for host in hosts_of(context.options):
+    for host in await hosts_of(context.options):
         with suppress(Failure):
             answer = await words.ask(host, "cons", context.ssl_context, context.options.connect_timeout)
             read_connections(answer, str(host), found)

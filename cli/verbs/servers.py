@@ -47,7 +47,7 @@ async def sessions(context: Context) -> int:
     """Show sessions, their clients and ephemerals."""
     found: dict[str, Session] = {}
     failures: list[Failure] = []
-    hosts = hosts_of(context.options)
+    hosts = await hosts_of(context.options)
     for host in hosts:
         try:
             read_dump(await words.ask(host, "dump", context.ssl_context), found)
@@ -116,7 +116,7 @@ async def health(context: Context) -> int:
     options = context.options
     give_up_at = trio.current_time() + options.wait
     while True:
-        reports = [await _look_at(host, context.ssl_context) for host in hosts_of(options)]
+        reports = [await _look_at(host, context.ssl_context) for host in await hosts_of(options)]
         problem = await _problem(context)
         down = [report["server"] for report in reports if not report["serves"]]
         if options.all and down and not problem:

@@ -1,7 +1,7 @@
 """The names of files in a data directory (files.md section 1): the kind, and a zxid in hex.
 
-A name may go on behind the zxid, as in ``snapshot.5.gz`` and ``snapshot.5.bak``. How a file is compressed is
-told by its first bytes, not by its name.
+A name may continue after the zxid, as in ``snapshot.5.gz`` and ``snapshot.5.bak``. The first bytes of a
+file say how it is compressed; the name does not.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ What is wrong falls into three kinds:
 
 * *Told*: a torn entry at the end of a log, which nobody was answered; a snapshot that was never finished,
   where an older one and the logs make up for it; a digest that may be another server's way to count.
-* *Damage*, told with file and offset: :class:`Damaged` is raised. With ``repair`` the result is what comes
+* *Damage*: :class:`Damaged` is raised, with file and offset. With ``repair`` the result is what comes
   before the damage, and all files behind it are named, to be set aside.
 * Whatever the caller's ``open_file`` raises.
 """
@@ -95,7 +95,7 @@ class Restorer:
     :param names: of all files.
     :param open_file: opens one of them.
     :param tell: takes a line for each thing that is wrong and does not matter.
-    :param repair: go on behind damage with what comes before it.
+    :param repair: at damage, use what comes before it.
     :param progress: called now and then with what is read (``znodes``, ``entries``), and how many.
     :param bounds: what is too much, of a snapshot.
     """

@@ -1,7 +1,7 @@
 """Snapshots: a whole tree and the sessions, with checksums (files.md section 2).
 
 A reader gets the znodes one by one, parents before children, and learns last whether the checksums are right.
-A writer encodes the znodes first, because only then it is known which access control lists stand before them.
+A writer encodes the znodes first, because only then it knows the access control lists, which come first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEY: Final = struct.Struct(">q")
 _DIGEST: Final = struct.Struct(">qiq")
 _SEAL: Final = struct.Struct(">qi1s")
 _OPEN_KEY: Final = -1
-"""The key of the ACL that is open to everybody, which stands in no map."""
+"""The key of the ACL that is open to everybody, which is in no map."""
 _LARGEST_ACL: Final = 2**24
 """Bytes of one access control list; clients cannot send more than one packet, of 1 MiB by default."""
 
@@ -86,7 +86,7 @@ class _Acl(Record):
 
 
 class SnapshotReader:
-    """Reads a snapshot. Iterate over :meth:`nodes` to its end; what stands behind the znodes is known then.
+    """Reads a snapshot. Iterate over :meth:`nodes` to its end; then everything after the znodes is known.
 
     :param bounds: what is too much.
     :ivar sessions: the timeouts of the sessions in ms, by id.
@@ -216,7 +216,7 @@ class SnapshotReader:
             raise FileError(at + 8, f"the end of the checksum of {what} is missing")
 
     def _read_trailers(self) -> None:
-        """Read what stands behind the tree: by its length, as a file may have either part without the other
+        """Read what comes after the tree: by its length, as a file may have either part without the other
         (files.md section 2.1)."""
         source = self._input
         digest, last = _DIGEST.size + _SEAL.size, _KEY.size + _SEAL.size
@@ -249,7 +249,7 @@ class NodeEncoder:
         return b"".join((_INT.pack(len(name)), name, _INT.pack(length), data or b"", _KEY.pack(key), stat))
 
     def head(self, sessions: Mapping[int, int]) -> bytes:
-        """Encode what stands before the znodes, once all of them are encoded.
+        """Encode what comes before the znodes, once all of them are encoded.
 
         :param sessions: the timeouts in ms, by id.
         """
@@ -266,7 +266,7 @@ class NodeEncoder:
 
 
 def tail(checksum: int, digest: ZxidDigest | None, last_zxid: int) -> bytes:
-    """Encode what stands behind the znodes.
+    """Encode what comes after the znodes.
 
     :param checksum: the Adler32 of the head and the znodes.
     :param digest: of the tree; None if it is not known, because the tree changed meanwhile.

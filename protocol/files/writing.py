@@ -17,7 +17,7 @@ from .snapshot import STAT, NodeEncoder, ZxidDigest, tail
 
 _TIMEOUT = 30.0
 """The timeout in seconds of a session that owns a copied ephemeral, if it is not known: so long its client
-has to go on where the copy is served."""
+has to continue where the copy is served."""
 _MAX_TIMEOUT = 2**31 - 1
 """In ms: files have 32 bits for it."""
 

@@ -89,7 +89,7 @@ _ATTEMPT = re.compile(
 class ContenderName:
     """The name of a contender's znode, taken apart.
 
-    :ivar sequence: its number; the lowest number stands first.
+    :ivar sequence: its number; the lowest number is first.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Work in the client's background, which goes on when its caller was cancelled."""
+"""Work in the client's background, which continues when its caller is cancelled."""
 
 from __future__ import annotations
 

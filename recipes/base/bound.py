@@ -2,7 +2,7 @@
 
 The rules:
 
-* Work that began in one session does not go on in the next as if nothing had happened. A :class:`Bound`
+* Work that began in one session does not continue in the next as if nothing had happened. A :class:`Bound`
   makes its calls in the session in which it was made; when that session has ended, they raise
   :class:`SessionExpiredError`.
 * A lost connection ends nothing: calls are repeated until they are answered, in the same session.

@@ -231,7 +231,7 @@ class Grant:
 
 async def delete(bound: Bound, paths: tuple[str, ...], grace: float) -> None:
     """Delete znodes of this session for certain. Wait up to ``grace`` seconds, and not at all without a
-    connection; after that the client's janitor goes on.
+    connection; after that the client's janitor continues.
 
     :raises ZooKeeperError: the server refuses to delete, such as :class:`NoAuthError`.
     """

@@ -4,7 +4,7 @@ The rules (recipe-rules.md B.2; :mod:`pyzk.protocol.layouts` reads the names of 
 
 * The znode of a contender is called ``<id><marker><number>``. The marker says what it contends for, and which
   library it belongs to. The number has 10 digits; the server counts it up for each parent.
-* The lowest number stands first.
+* The lowest number is first.
 * Most libraries look for their own markers only. So contenders of two libraries on one path may both believe
   that they hold the lock.
 * Ours look for the markers of all libraries, and wait for all of them.
@@ -81,7 +81,7 @@ class Role:
         return names
 
     def waits_for(self, earlier: ContenderName) -> bool:
-        """Return whether ours wait for a contender that stands before them."""
+        """Return whether ours wait for a contender that is before them."""
         return earlier.kind in self.recognise and not (self.purpose.shared and earlier.kind.shared)
 
     def unseen_by(self, contenders: Sequence[ContenderName]) -> str | None:

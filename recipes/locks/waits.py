@@ -21,7 +21,7 @@ from ...protocol.layouts import ContenderName
 from ...protocol.text import session_text
 
 _READ = 5
-"""Znodes that are read at most: the first of those that stand before a contender."""
+"""Znodes that are read at most: the first ones before a contender."""
 
 _LONGEST = 60
 """Characters of a holder's data that are shown."""
@@ -52,7 +52,7 @@ def note(cut: trio.Cancelled, what: str, began: float, why: str) -> None:
 
 
 class Blockers:
-    """Those who stand before a contender at a path.
+    """The contenders before a contender at a path.
 
     :param shared: whether the contender is a reader, which waits for writers.
     :ivar before: their names, the first one first, when they were last listed.
@@ -68,7 +68,7 @@ class Blockers:
         self.nearest: Read | None = None
 
     def ask(self) -> None:
-        """Read who stands first, without waiting for the answers."""
+        """Read who is first, without waiting for the answers."""
         if self._knows_first() or self._zk.session.state is not SessionState.CONNECTED:
             return
         with suppress(ZooKeeperError):  # the client is being closed

@@ -9,7 +9,7 @@ The rules:
 * An ephemeral znode of an earlier session of ours would soon be deleted by the server. So it is deleted and
   created again, never adopted (recipe-rules.md trap E-45).
 * New data is written to the znode that is there, and to each that is created later.
-* Leaving the block deletes the znode. Without a connection the deletion goes on in the client's background.
+* Leaving the block deletes the znode. Without a connection the client deletes it later, in the background.
 """
 
 from __future__ import annotations

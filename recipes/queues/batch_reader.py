@@ -2,9 +2,9 @@
 
 The rules:
 
-* The tasks stand in one line. Only the first one asks the server and waits, with one child watch for each
+* The tasks wait in one line. Only the first one asks the server and waits, with one child watch for each
   directory. So a new item wakes one task of the process, not all.
-* A task reserves the item that it is about to take. The next task goes on with the rest of the list, and
+* A task reserves the item that it is about to take. The next task continues with the rest of the list, and
   lists again only if the list is used up or out of date.
 * Claims are listed before items. In this order an item that is taken in between does not look free.
 * Another consumer may be quicker. Then the task lists again, and takes one of the first few items at random:

@@ -15,12 +15,12 @@ Claiming: one transaction checks that the item is there, and creates the claim.
 event                                      what follows
 =========================================  ==============================================================
 created                                    claimed
-the claim exists                           another consumer has it: go on with another item
-the item is missing                        somebody has taken it: go on with another item
+the claim exists                           another consumer has it: try another item
+the item is missing                        somebody has taken it: try another item
 the directory of the claims is missing     create it and try again
 the reply was lost, our id is in a claim   claimed
 the reply was lost, it is not              try again
-the session ended                          the claim ended too: go on with another item, in the next session
+the session ended                          the claim ended too: try another item, in the next session
 cancelled                                  withdraw the request; if it was sent, delete the claim
 =========================================  ==============================================================
 
@@ -48,10 +48,10 @@ The result for the caller:
 outcome     ``get()``                               the end of a block of ``claim()``
 ==========  ======================================  ====================================
 taken       returns the item                        ends
-lost        goes on with another item               raises LockLost
+lost        tries another item                      raises LockLost
 undecided   raises UndecidedItem                    raises LockLost
 closed      raises ClosingError                     raises LockLost
-cancelled   not sent: withdraws the request.        the deletion goes on
+cancelled   not sent: withdraws the request.        the deletion continues
             Sent: waits for the outcome
 ==========  ======================================  ====================================
 
@@ -92,8 +92,8 @@ from .batch_reader import Supply
 from .items import Item, QueueLocation, UndecidedItem
 
 _CLEANUP_GRACE = 1.0
-"""Seconds that the end of a block waits for the release of its claim. The release goes on in the background;
-a second is enough for a few requests, and a block that was cancelled should end soon."""
+"""Seconds that the end of a block waits for the release of its claim. The release continues in the
+background; a second is enough for a few requests, and a block that was cancelled should end soon."""
 
 MakeHold = Callable[[Bound, str], Hold]
 """Makes the hold for a claim, from the session that it is bound to and the path of the claim."""
@@ -301,7 +301,7 @@ class Removal:
         return True
 
     async def finish(self) -> None:
-        """Delete the item after it was handled. If this is cancelled, the deletion goes on.
+        """Delete the item after it was handled. If this is cancelled, the deletion continues.
 
         :raises LockLost: the outcome is not *taken*. The item may be gone or not.
         """

@@ -2,7 +2,7 @@
 
 :class:`EmbeddedServer` runs it in a thread, for tests with any client; :func:`open_server` in the test's own
 trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several that pretend to be an ensemble.
-All have the same controls: sessions expire on the server, time jumps, requests fail as they are told to.
+All have the same controls: sessions expire on the server, time jumps, requests fail when a test says so.
 Names are imported when they are used: the pytest plugin must cost nothing until then. What is put together of
 all rooms (:mod:`pyzk.server.app`) is only named here, for those who write tests.
 """

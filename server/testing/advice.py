@@ -1,4 +1,4 @@
-"""Advice about a history: the advisor goes on from where it was."""
+"""Advice about a history. The advisor continues where it stopped."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ class Chaos(Injector):
             del self._streams[next(iter(self._streams))]
 
     def who(self, session: int) -> str:
-        """Return what a session is told apart by."""
+        """Return what identifies a session."""
         name = self._names[session]
         if name is not None:
             return name

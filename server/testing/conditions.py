@@ -4,7 +4,8 @@
    too.
 2. What is waited for follows from what is given (:func:`kind_of`): a path alone is a znode that is there.
 3. A session is looked for by its name each time: it may come later.
-4. Of an ensemble the tree is that of the server that has applied most; sessions and requests count at any.
+4. In an ensemble, the tree is that of the server that has applied most. Sessions and requests of any server
+   count.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class _Scene:
         return Condition(Wait(look), self.parts, words, instead)
 
     def on_znode(self, path: str, look: Callable[[Znode], bool], words: str) -> Condition:
-        """Of a znode that is there."""
+        """The value of a znode that exists."""
 
         def found() -> bool:
             node = self.node(path)

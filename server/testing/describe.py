@@ -1,7 +1,7 @@
 """Requests, replies and events in words, for the flight recorder.
 
 A client decides how large its messages are, and others wait while they are described. So of a message of more
-than 4 KiB only the first 4 KiB are read, and the few fields that stand at its end: what such a message costs
+than 4 KiB only the first 4 KiB are read, and the few fields at its end: what such a message costs
 does not grow with it, neither in time nor in memory. Its words end in how many bytes it has.
 """
 
@@ -85,8 +85,8 @@ class Facts:
     :ivar answer: a number that is another for another reply.
     :ivar created: the path of the new znode, in the reply to a create.
     :ivar refused: of a multi that was refused: which operation, from 0, and its error code.
-    :ivar step: of an event: ``created``, ``deleted``, ``changed``, ``children changed``. Of a session:
-        ``begins``, ``closed``, ``expired``. Of a connection: ``opened``, ``attached``, ``refused``, ``over``.
+    :ivar step: of an event: ``created``, ``deleted``, ``changed``, ``children changed``; of a session:
+        ``begins``, ``closed``, ``expired``; of a connection: ``opened``, ``attached``, ``refused``, ``over``.
     :ivar timeout: of a session that begins, in seconds.
     """
 
@@ -117,7 +117,7 @@ class Described:
 
 
 def data_text(data: bytes | None, size: int | None = None) -> str:
-    """Show a znode's data, short enough for a line. Of much data only the beginning is looked at.
+    """Show a znode's data, short enough for a line. If there is much data, only the beginning is read.
 
     :param size: of the data in bytes, if these are its beginning.
     """
@@ -290,7 +290,7 @@ def _decoder() -> codecs.IncrementalDecoder:
 
 
 def _strings(head: bytes, pos: int) -> Iterator[str]:
-    """Yield the strings that stand one behind the other in the beginning of a message; the last one is cut
+    """Yield the strings that follow each other at the beginning of a message; the last one is cut
     with it."""
     while pos + 4 <= len(head):
         (size,) = _INT.unpack_from(head, pos)
@@ -338,7 +338,7 @@ def _describe_large(op: int, frame: bytes) -> Described:
 
 
 def _first_operations(head: bytes) -> Iterator[Asked]:
-    """Yield the operations that stand whole in the beginning of a multi."""
+    """Yield the operations that are whole at the beginning of a multi."""
     pos = 8
     with suppress(JuteError, struct.error):
         while True:

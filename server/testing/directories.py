@@ -1,6 +1,6 @@
 """Locks, elections, semaphores ... in a server's tree: who holds a directory, and who waits for whom.
 
-:mod:`pyzk.protocol.layouts` recognises a directory; this module reads the tree for it. Of a directory the
+:mod:`pyzk.protocol.layouts` recognises a directory; this module reads the tree for it. In a directory the
 first 1,000 children are looked at, in the order of their creation: whoever waits behind them waits long.
 """
 

@@ -2,7 +2,8 @@
 
 Each server has a recorder of its own, as a single server has. What is recorded there is also kept here, in
 the order in which it happened, with the number of the server. What happens at all servers in the same moment
-is told once: what the test does to all of them has no number, and a session begins where that is known first.
+is recorded once: what the test does to all of them has no number, and a session begins where that is known
+first.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class EnsembleHistory(History):
 
     @contextmanager
     def once(self) -> Iterator[None]:
-        """What is entered at several servers inside the ``with`` is told once, as what concerns them all."""
+        """What is entered at several servers inside the ``with`` is recorded once, as what concerns them
+        all."""
         self._is_at_all, self._is_done = True, False
         try:
             yield

@@ -51,7 +51,7 @@ class FreezingGate(Gate):
 
     @property
     def needed(self) -> object:
-        """True in a boolean context if the gate must stand in the way now."""
+        """True in a boolean context if messages must pass the gate now."""
         endpoints = self.paused_endpoints or self.cut_endpoints
         return self._frozen or self.paused or self.cut_off or self.ghosts or endpoints
 

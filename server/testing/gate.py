@@ -2,7 +2,7 @@
 
 It has three layers, each of which uses those below: :mod:`.freezing` stops whole connections, :mod:`.holding`
 keeps single messages back, :class:`MessageGate` injects faults, writes the history, notifies observers.
-The gate stands in the way only while something needs it, see ``needed``.
+Messages pass the gate only while something needs it: see ``needed``.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ class MessageGate(HoldingGate):
         self, injection: Injection, connection: Connection, op: int, frame: bytes, now: float
     ) -> None:
         """Do what a fault says "after" a request that waits for the log of an ensemble: the connection is
-        lost now, the delay begins now, and no error stands in for the reply."""
+        lost now, the delay begins now, and no error replaces the reply."""
         self._note(injection, connection, op, frame)
         if injection.action == "disconnect":
             connection.abort(injection.reason)

@@ -9,7 +9,7 @@ The rules:
    themselves, the wrapped handler goes by the name of Python's in :mod:`signal` as well.
 3. pytest-timeout: with its signal method the picture is part of the report; with its thread method it is
    printed before the stacks, and the process ends.
-4. SIGUSR1: the picture is printed, and the test goes on.
+4. SIGUSR1: the picture is printed, and the test continues.
 5. A server that does not answer within 5 s has no picture: a signal may come while its lock is held.
 """
 
@@ -100,7 +100,7 @@ class Hangs:
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Of pytest-timeout: it has set its timer."""
+        """A hook of pytest-timeout: it has set its timer."""
         result = yield
         handler = signal.getsignal(signal.SIGALRM) if hasattr(signal, "SIGALRM") else None
         if callable(handler) and _is_main_thread():

@@ -246,7 +246,7 @@ class Recorder(History):
 
     @property
     def is_heard(self) -> bool:
-        """Whether anybody is told what happens, at once."""
+        """Whether there are listeners, which get each entry at once."""
         return bool(self.listeners)
 
     # --- recording ---------------------------------------------------------------------------------------

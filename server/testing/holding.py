@@ -7,7 +7,7 @@ a watch *event*. The rules:
    it. A held reply or event has not been sent yet: the engine has done its work. It is as if the network were
    slow.
 2. Clients count on replies in the order of their requests. So what comes behind a held request of the same
-   connection is held too, and so is each reply behind a held reply. It goes on together with the one it waits
+   connection is held too, and so is each reply behind a held reply. It passes together with the one it waits
    for. Pings and events pass: the session lives on, and an event may overtake a reply.
 3. Each held message has a number, and can be released or lost by it at any time. To release a later message
    first is how a test reorders.
@@ -100,7 +100,7 @@ class _Held:
     """A message that is held.
 
     :ivar size: in bytes, as it counts for the limit.
-    :ivar deliver: lets it go on, at a time of the server's clock in seconds.
+    :ivar deliver: lets it pass, at a time of the server's clock in seconds.
     :ivar frame: of a request: its header and record.
     """
 
@@ -113,7 +113,7 @@ class _Held:
 
 @attrs.frozen(eq=False)
 class _Released:
-    """A request that goes on after it was held or delayed.
+    """A request that continues after it was held or delayed.
 
     :ivar frame: kept, so that no other request has its id() meanwhile.
     :ivar affected: whether a fault has seen it already.
@@ -129,7 +129,7 @@ class HoldingGate(FreezingGate):
 
     :param started: the server's clock at its start, in seconds.
     :param schedule: calls something at a time of that clock.
-    :ivar recorder: what is told of messages, if anything is; :meth:`update` follows a change of it.
+    :ivar recorder: what records messages, if anything does; :meth:`update` follows a change of it.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ def origin() -> str:
 
 
 def mark(of: str | None = None) -> str:
-    """Return what stands at the end of a line.
+    """Return the mark at the end of a line.
 
     :param of: an :func:`origin`; None: that of now.
     """

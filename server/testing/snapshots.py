@@ -55,7 +55,7 @@ class Snapshot:
 
     @classmethod
     def served(cls, engine: Engine) -> Snapshot:
-        """Return the tree itself, which goes on changing: to be forgotten once it is not served any more."""
+        """Return the tree itself, which still changes: forget it when it is not served any more."""
         tree = engine.tree
         return cls(engine.zxid, size_of(tree), tree.nodes["/"], len(tree) - 1, frozenset())
 

@@ -3,14 +3,14 @@
 * It is cut before it is drawn: only the last lines that are wanted are kept, at most 1 MiB of them, and only
   the sessions in these lines have columns. If these are more than 12, or more than fit into a width that was
   given, there are no columns: each line names its session.
-* One line per entry. A reply stands in the line of its request (``get_data /x -> ..``) if nothing of that
-  connection came between them; a new session stands in the line of its connection.
+* One line per entry. A reply is in the line of its request (``get_data /x -> ..``) if nothing of that
+  connection came between them; a new session is in the line of its connection.
 * The time is in seconds since the start of the server, and is left out where it is that of the line above.
-  The zxid stands at changes only.
+  Only changes have the zxid.
 * Sessions are called A, B, C ...; the head says their ids. Entries that belong to no session (the reaper, the
   test's own notes and controls) take the whole width.
-* Of an ensemble each line has the number of the server, and zxids are epoch and counter: ``1:5`` is the fifth
-  transaction of the epoch after that of the start.
+* In an ensemble, each line has the number of the server, and zxids are epoch and counter: ``1:5`` is the
+  fifth transaction of the epoch after that of the start.
 * Marks: ``<<`` an event, ``!!`` a fault, ``||`` held back, ``==`` a control, ``--`` the reaper, ``##`` a
   note, ``**`` another role of a server.
 * Clients choose paths and data, so what a terminal would obey or hide is escaped.

@@ -169,7 +169,7 @@ class Traced:
 
 
 def lost_line(count: int, style: str, why: str = _TOO_SLOW) -> str:
-    """The line that stands where lines were left out.
+    """The line in place of lines that were left out.
 
     :param style: of :data:`FORMATS`.
     """

@@ -1,6 +1,6 @@
 """The contents of the tree, as a test writes them: load them, read them back, compare them. The rules:
 
-* Contents are a mapping of paths or names to data. A :class:`Node` stands where a znode has more than data:
+* Contents are a mapping of paths or names to data. Use a :class:`Node` for a znode that has more than data:
   an ACL, a kind, children. ``...`` stands for a znode with any data.
 * Missing parents are created. Loading takes the same path as a client's multi, so watches fire and the
   history has it; but there is no ACL check of who loads.

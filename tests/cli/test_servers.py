@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import threading
@@ -10,8 +11,10 @@ import pytest
 from kazoo.client import KazooClient
 
 from pyzk.cli import words
-from pyzk.cli.status import Status
+from pyzk.cli.context import hosts_of
+from pyzk.cli.status import Failure, Status
 from pyzk.cli.verbs.servers import Session, read_connections, read_dump
+from pyzk.client import Host
 from pyzk.server.testing import EmbeddedServer
 
 from ..support.ports import kept_ports
@@ -176,3 +179,20 @@ def test_the_question_at_a_terminal(
 def test_what_loses_nothing_does_not_ask(pyzk: Run, server: EmbeddedServer, not_ours: None) -> None:
     assert pyzk("create", "/a", "1").status == 0
     assert pyzk("cp", "/a", "/b").status == 0
+
+
+async def test_servers_that_srv_records_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([[("a", 1), ("b", 2)], OSError("no such name")])
+
+    async def look_up(name: str) -> list[tuple[str, int]]:
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("pyzk.client.srv.look_up", look_up)
+    options = argparse.Namespace(hosts="srv+zk://_zk._tcp.example/app")
+    assert await hosts_of(options) == [Host("a", 1), Host("b", 2)]
+    with pytest.raises(Failure, match=r"srv\+zk://_zk\._tcp\.example/app: no such name") as failure:
+        await hosts_of(options)
+    assert failure.value.status == Status.UNAVAILABLE

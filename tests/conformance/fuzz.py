@@ -12,6 +12,8 @@ Ours emulates the release of the real one (that of ``PYZK_JARS``, or Debian's). 
 * Between batches connections are lost, taken over by another one, and sessions closed; another session comes.
 * A witness has a recursive watch over everything, and must see the same events in the same order; those of a
   closed session's znodes may come in any order.
+* Before 3.9 no watch is set on a null path: the real server never closes the connection that has one, and
+  keeps its watches (semantics.md section 16).
 * What is left out is what :mod:`.talking` and :mod:`.test_random_requests` leave out.
 
 A difference ends its conversation, and is printed with the seed and the number that repeat it (``--first``).
@@ -41,6 +43,7 @@ from pyzk.protocol.operations import OpCode
 from ..support.jvm import missing, scratch
 from ..support.wire import ClosedError, WireClient
 from . import ours, real_zookeeper
+from .known_differences import differs
 from .lockstep import FIXED_XIDS, Side
 from .servers import CONFIG
 from .talking import WITH_ACL, Talk, fresh, is_comparable, says
@@ -87,7 +90,14 @@ class Asked:
 
 
 class Fuzz(Talk):
-    """What one client says: a :class:`Talk` with longer fields, more nulls and stranger bytes."""
+    """What one client says: a :class:`Talk` with longer fields, more nulls and stranger bytes.
+
+    :param watches_null: whether it sets watches on a null path.
+    """
+
+    def __init__(self, chance: random.Random, top: str, *, watches_null: bool) -> None:
+        super().__init__(chance, top)
+        self._watches_null = watches_null
 
     def asked(self) -> Asked:
         """Draw a request."""
@@ -101,6 +111,8 @@ class Fuzz(Talk):
             damaged = chance.random() < 0.12
             if damaged:
                 body = self._damaged(body, op in WITH_ACL)
+            if not self._watches_null and watches_null(op, body):
+                continue
             if op not in _OTHERS and is_comparable(op, body):
                 return Asked(op, body, damaged or _is_odd_container(op, body))
 
@@ -125,6 +137,17 @@ def _is_odd_container(op: OpCode, body: bytes) -> bool:
         return False
     with contextlib.suppress(JuteError):
         return r.CreateRequest.decode(body).flags in (1, 3)
+    return False
+
+
+def watches_null(op: int, body: bytes) -> bool:
+    """Whether a request may set a watch on a null path."""
+    with contextlib.suppress(JuteError):
+        if op == OpCode.ADD_WATCH:
+            return r.AddWatchRequest.decode(body).path is None
+        if op == OpCode.SET_WATCHES2:
+            request = r.SetWatches2.decode(body)
+            return None in (*(request.persistentWatches or ()), *(request.persistentRecursiveWatches or ()))
     return False
 
 
@@ -242,7 +265,8 @@ class Conversation:
         self.count = 0
         self._sides = sides
         self._chance = chance
-        self._fuzz = Fuzz(chance, top)
+        old = differs("check-watches-of-anybody", sides[1].server)
+        self._fuzz = Fuzz(chance, top, watches_null=not old)
         for side in sides:
             side.sessions = {}
         self._sessions = 0

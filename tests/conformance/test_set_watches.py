@@ -249,6 +249,19 @@ def test_a_watch_on_a_null_path(
     assert client.check_watches(None, kind).err == -121
 
 
+def test_what_is_left_of_a_connection_with_a_watch_on_a_null_path(
+    server: Server, connect: Connect, client: WireClient, top: str
+) -> None:
+    # semantics.md section 16: before 3.9 the real server keeps the watches
+    watcher = connect()
+    watcher.children(top, watch=True)
+    assert watcher.add_watch(None, 0).err == 0
+    assert watcher.request(OpCode.CLOSE_SESSION).err == 0
+    keeps = server.kind == "real" and differs("check-watches-of-anybody", server)
+    assert keeps or watcher.is_closed()
+    assert client.check_watches(top, 1).err == (0 if keeps else -121)
+
+
 def test_null_paths_in_the_persistent_lists_of_set_watches(server: Server, client: WireClient) -> None:
     if differs("watcher-types", server):
         return

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import importlib
 import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from types import FunctionType
 from typing import Any, Literal
 
@@ -185,6 +187,16 @@ def test_a_time_has_a_unit(package: str) -> None:
 # --- exceptions ----------------------------------------------------------------------------------------
 
 
+@functools.cache
+def functions_of(file: str) -> dict[int, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions of a file, by the line of the first decorator or of the ``def``."""
+    return {
+        min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]): node
+        for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
 def own_statements(function: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(function):
         yield child
@@ -202,8 +214,10 @@ def resolved(function: FunctionType, node: ast.expr) -> Any:
 
 def raised(function: FunctionType) -> Iterator[str]:
     """The names of the exceptions that a function raises; ``?`` and the expression for an unknown class."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    if isinstance(tree, ast.FunctionDef) and tree.name == "__init__" and isinstance(tree.body[-1], ast.Raise):
+    tree = functions_of(function.__code__.co_filename).get(function.__code__.co_firstlineno)
+    if tree is None:  # a lambda
+        return
+    if tree.name == "__init__" and isinstance(tree.body[-1], ast.Raise):
         return
     for statement in own_statements(tree):
         if isinstance(statement, ast.Raise) and (node := statement.exc) is not None:

@@ -1,11 +1,13 @@
-"""The English of README and docs/: a sentence is read once.
+"""The English of README, CONTRIBUTING, docs/ and of docstrings: a sentence is read once.
 
 Subject, verb, object; one fact a sentence; the noun again instead of "that of". The words below make a reader
-go back to the beginning of the sentence, so no page has them. Code, output and quoted text are not looked at.
+go back to the beginning of the sentence, so no page and no docstring in ``CODE`` has them. Code, output and
+quoted text are not looked at.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +17,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MADE = {"performance-table.md", "stalls-table.md"}  # by programs
 PAGES = [
-    *(ROOT / name for name in ("README.md", "SECURITY.md")),
+    *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")),
     *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name not in MADE),
 ]
+CODE = ("client", "recipes", "protocol", "server/testing")
 RULES = {
     r"\b(?:is|are|was|were|be|been|being) told\b|\btold apart\b|\btold\b": "notified, learns, given",
     r"\b(?:stands|stand) (?!alone|for\b|still)": "is, is written, is in",
@@ -27,6 +30,7 @@ RULES = {
     r"(?:^|(?<=[.:] ))(?:Of|Those of)\b": "begin with the subject",
 }
 _CODE = re.compile(r"^ *```.*?^ *```$|`[^`]*`|<!--.*?-->|\]\([^)]*\)|\"[^\"\n]*\"", re.MULTILINE | re.DOTALL)
+_ANY = re.compile(r"\b(?:told|stands?|go(?:es)?|went|gone|had|ever|Of|Those)\b")
 _STARTS = re.compile(r"^(?:[-*>] |\d+\. |\| )", re.MULTILINE)
 
 
@@ -50,6 +54,25 @@ def found_in(text: str) -> Iterator[tuple[int, str, str]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_no_page_has_words_that_are_read_twice(page: Path) -> None:
     bad = [f"'{words}': {better}" for _, words, better in found_in(page.read_text(encoding="utf-8"))]
+    assert not bad, "\n".join(bad)
+
+
+def docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    """The names of a module's classes and functions, and their docstrings."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield getattr(node, "name", path.stem), ast.get_docstring(node) or ""
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_no_docstring_has_words_that_are_read_twice(folder: str) -> None:
+    bad = [
+        f"{path.relative_to(ROOT)} {name}: '{words}': {better}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for name, text in docstrings(path)
+        if _ANY.search(text)  # most docstrings have none of these words, and need no closer look
+        for _, words, better in found_in(text)
+    ]
     assert not bad, "\n".join(bad)
 
 

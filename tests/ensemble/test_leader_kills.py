@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 from collections import Counter
 
@@ -23,7 +24,7 @@ from .history import Fate, History, Read, Write, violations
 
 PATHS = ("/r0", "/r1", "/r2")
 CLIENTS = 6
-ROUNDS = 6
+ROUNDS = 6 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 3
 PROGRESS = 30
 """How many operations every client has to complete between two blows."""
 PATIENCE = 180.0

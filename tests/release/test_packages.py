@@ -149,7 +149,7 @@ def written(pyzk: Path, folder: Path) -> dict[str, bytes]:
 def test_what_errors_say_to_install_are_the_extras() -> None:
     """By their own names: ``pyzk-server[tls]`` installs nothing while no index has the project."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    known = {need.split(">=")[0] for name in ("snappy", "metrics", "tls") for need in extras[name]}
+    known = {need.split(">=")[0] for name in ("snappy", "metrics", "tls", "srv") for need in extras[name]}
     said = {
         name
         for folder in FOLDERS

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-LEAST = 0.5
+LEAST = 0.25
 _costs: Counter[str] = Counter()
 
 

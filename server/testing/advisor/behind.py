@@ -94,7 +94,7 @@ class ReadWithoutSync(Rule):
                 self._written(client, exchange, asked)
 
     def event(self, client: Client, entry: Entry) -> None:
-        """Who is told of a change knows that its read is old."""
+        """A client that gets an event knows that its read is old."""
         for op in READS:
             self._reads[client.id].pop((op, entry.path or ""), None)
 

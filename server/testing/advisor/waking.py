@@ -90,7 +90,7 @@ class Herd(Rule):
 
 
 def _waits(client: Client, directory: str) -> bool:
-    """Whether a client stands in a queue below a znode."""
+    """Whether a client waits in a queue below a znode."""
     kinds: Mapping[str, int] = client.below.get(directory, {})
     return any(count and "sequential" in kind for kind, count in kinds.items())
 

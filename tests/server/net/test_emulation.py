@@ -322,6 +322,18 @@ def test_a_restart_keeps_the_release_and_so_do_files(tmp_path: Path) -> None:
     assert events_carry_no_zxid(world)
 
 
+def test_a_watch_on_a_null_path_ends_with_its_connection_as_all_others_do() -> None:
+    world = World(emulate="3.8")
+    watcher, other = world.connect(), world.connect()
+    watcher.add_watch(None, AddWatchMode.PERSISTENT)
+    watcher.get("/", watch=True)
+    assert other.check_watches("/", WatcherType.DATA).err == 0
+    assert watcher.request(OpCode.CLOSE_SESSION).err == 0
+    assert watcher.closed
+    assert other.check_watches("/", WatcherType.DATA).err == -121
+    assert world.engine.watches.count() == 0
+
+
 def test_an_ensemble_has_the_default_release() -> None:
     with pytest.raises(SettingsError, match="emulate is for a single server"):
         EmbeddedEnsemble(emulate="3.8").__enter__()

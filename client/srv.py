@@ -1,0 +1,38 @@
+"""SRV records: a name of the DNS that lists servers (RFC 2782).
+
+The rules, those of the Java client where it speaks of the same:
+
+* The name is asked for as it is written, as in ``_zookeeper._tcp.example.com``, and below the search domains
+  of this machine, as host names are.
+* Each record is a server: the host name and the port of its target. Priority and weight count for nothing:
+  the servers of an ensemble share their clients evenly.
+* Records without a port, and those whose target says that there is no such service (``.``), are left out. An
+  answer without any server counts as a failure.
+"""
+
+from __future__ import annotations
+
+_PATIENCE = 5.0
+"""Seconds for an answer, all servers of the DNS and all search domains together."""
+_ADVICE = "SRV records need a package that is not there: pip install dnspython"
+
+
+async def look_up(name: str) -> list[tuple[str, int]]:
+    """Return the host names and ports that the records of a name list.
+
+    :raises OSError: there is no answer, or no server in it; or dnspython is not installed.
+    """
+    try:
+        import dns.asyncresolver  # takes 0.1 s, and whoever lists his servers does without it
+        from dns.exception import DNSException
+    except ImportError:
+        raise OSError(_ADVICE) from None
+    try:
+        answer = await dns.asyncresolver.resolve(name, "SRV", lifetime=_PATIENCE, search=True)
+    except DNSException as error:
+        raise OSError(str(error)) from error
+    found = [(str(record.target).removesuffix("."), int(record.port)) for record in answer]
+    servers = [(host, port) for host, port in found if host and port]
+    if not servers:
+        raise OSError(f"no SRV record of {name} names a server")
+    return servers
