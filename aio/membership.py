@@ -134,7 +134,7 @@ class KeptNode(Running, of=TrioKeptNode):
 
 
 class PersistentNode(KeptNode, of=TrioPersistentNode):
-    """Keeps a znode for as long as the block lasts: it is created again when it is deleted, and in the
+    """Keeps a znode until the end of the block: it is created again when it is deleted, and in the
     next session.
 
         async with PersistentNode(zk, "/services/api/10.0.0.1", data=b"port=80") as node:
@@ -144,24 +144,24 @@ class PersistentNode(KeptNode, of=TrioPersistentNode):
     ``cleanup_grace`` seconds at most; without a connection the deletion is done later. Layout and behaviour
     are those of Curator's PersistentNode.
 
-    An ephemeral znode of another owner at the path is dealt with as ``conflict`` says. One of an earlier
-    session of this object is deleted. A persistent znode has no owner, so one that is there is adopted, and
+    If another owner has an ephemeral znode at the path, ``conflict`` says what happens. A znode of an earlier
+    session of this object is deleted. A persistent znode has no owner, so an existing one is adopted, and
     its data is replaced.
 
     An error that makes it impossible to keep the znode, such as :class:`NoAuthError`, cancels the block,
     which raises the error.
 
-    :param data: of the znode.
+    :param data: the data of the znode.
     :param mode: EPHEMERAL, PERSISTENT, or EPHEMERAL_SEQUENTIAL. A sequential znode keeps its number when it
         is created again. Its name is ``_c_<uuid>-<name><number>``, as Curator's with protection.
     :param conflict: ``"wait"`` until the other znode is gone, ``"takeover"`` to delete it, or ``"raise"``
-        :class:`NodeExistsError`. Two owners that take over from each other never come to rest.
+        :class:`NodeExistsError`. Two owners with ``"takeover"`` replace each other's znode without end.
     :param parents: how missing parents are created.
-    :param acl: of everything that is created; everything for everyone if None.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
     :param cleanup_grace: seconds that leaving the block may wait for the server.
     :raises ValueError: an option has a wrong value.
 
-    :ivar path: of the znode; with the number, after it was created.
+    :ivar path: the path of the znode; with the number, after it was created.
     """
 
     _trio: TrioPersistentNode
@@ -206,7 +206,7 @@ class TtlNode(KeptNode, of=TrioTtlNode):
 
     :param ttl: seconds.
     :param parents: how missing parents are created.
-    :param acl: of everything that is created; everything for everyone if None.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
     :raises ValueError: an option has a wrong value.
     """
 

@@ -34,7 +34,7 @@ from tests.support.browser import Browser, Page, start_browser
 from . import servers, tables, wire
 from .wire import Client
 
-VIEWS = ("tree", "sessions", "locks", "watches", "faults", "ensemble", "timeline", "advice")
+VIEWS = ("overview", "tree", "sessions", "locks", "watches", "faults", "ensemble", "timeline", "advice")
 _ZNODES = 1000
 _BATCH = 32
 """Requests that are sent at once."""
@@ -120,7 +120,7 @@ def fill(server: EmbeddedServer, znodes: int, children: int) -> None:
 
 def first_paint(browser: Browser, url: str) -> float:
     """Seconds from the navigation until the page is painted and has the first 200 rows of the tree."""
-    with browser.open(url) as page:
+    with browser.open(f"{url}#tree") as page:
         page.until("document.querySelectorAll('.row').length > 100")
         page.until(_PAINT)
         return float(page.evaluate(f"Math.max({_PAINT}, {_ROWS})")) / 1000

@@ -20,7 +20,7 @@ from .face import ThreadFace
 
 
 class Cache(Running, of=TrioCache):
-    """A copy of a znode and of what is below it, kept up to date for as long as the block lasts.
+    """A copy of a znode and of the znodes below it, kept up to date until the end of the block.
 
         with Cache(zk, "/app") as cache:
             cache.synced()
@@ -28,8 +28,8 @@ class Cache(Running, of=TrioCache):
             for event in cache.events():
                 ...
 
-    The block begins at once, connected or not. The znode need not be there; it and everything below may
-    come and go. Each cached znode is as of some moment in the past; the moments differ, so the cache is no
+    The block begins at once, connected or not. The znode need not exist; it and everything below may
+    come and go. Each cached znode shows a moment in the past. These moments differ, so the cache is not a
     snapshot. After the block the cache can still be read, but does not change any more.
 
     The cache uses one persistent watch; on servers before 3.6, two one-shot watches for each znode. An
@@ -37,7 +37,7 @@ class Cache(Running, of=TrioCache):
     leave out such a znode.
 
     :param depth: the number of levels below the znode that are cached: 0 for none, None for all.
-    :param with_data: cache the data; if False, the Stats only.
+    :param with_data: whether to cache the data; if False, only the Stats are cached.
     :param selector: called with every path below the znode. It must always answer the same for a path.
     :raises BadArgumentsError: ``path`` is not a valid path.
     :raises ValueError: ``depth`` is negative.
@@ -85,7 +85,7 @@ class Cache(Running, of=TrioCache):
 
     @property
     def is_synced(self) -> bool:
-        """True if the cache has been synced, and the connection has not been lost since."""
+        """Whether the cache was synced, and the connection was not lost since."""
         return self._trio.is_synced
 
     def synced(self) -> None:
@@ -96,7 +96,7 @@ class Cache(Running, of=TrioCache):
         return self._call(self._trio.synced)
 
     def events(self) -> CacheEvents:
-        """Follow the changes; the first events are an ADDED for each cached znode. See
+        """Follow the changes. The first events are one ADDED for each cached znode. See
         :class:`.CacheEvents`."""
         return self._look(self._trio.events)
 

@@ -77,7 +77,7 @@ _SILENCE_LIMIT = 2 / 3
 class Keepalive:
     """What is known of the traffic with one server. Times are in seconds of the caller's clock.
 
-    :ivar lease: of the session that this connection serves; ``timeout``: its session timeout, in seconds.
+    :ivar lease: the lease of the session; ``timeout`` is the session timeout, in seconds.
     :ivar sent_at: when anything was sent last; ``received_at``: when anything came last.
     :ivar pings: whether a ping waits to be sent.
     """
@@ -459,7 +459,9 @@ class Connection:
                 self.end("the session expired", Phase.EXPIRED)
             return
         if self._session_id and response.sessionId != self._session_id:
-            raise _ViolationError("it attached another session than the one that was asked for")
+            # ClickHouse Keeper gives no session back: what the old one owns is lost, the new one is empty.
+            self.end("the server began another session in place of this one", Phase.EXPIRED)
+            return
         if self._probing:
             self.end("the session is alive, but this server lacks changes that the client has seen")
             return

@@ -97,10 +97,11 @@ class TakenError(Exception):
 class Exchange:
     """A request on loan, and its reply.
 
-    :ivar outcomes: of the steps: how many bytes were sent, then the bytes that came; at the end an OSError.
+    :ivar outcomes: the outcomes of the steps: how many bytes were sent, then the bytes that came; at the end
+        an OSError.
     :ivar adopt: called in the loop when the loop continues it.
     :ivar claim: empty if thread or loop has concluded on its own that the exchange is over.
-    :ivar sent_at: in seconds of ``time.monotonic()``; so is ``received_at``.
+    :ivar sent_at: a time in seconds of ``time.monotonic()``, like ``received_at``.
     :ivar code: the error code of the reply; ``zxid``: its zxid.
     """
 
@@ -168,10 +169,10 @@ class Exchange:
 class Loan:
     """A connection on loan.
 
-    :param sock: of the connection; it never waits.
+    :param sock: the socket of the connection; it never waits.
     :param xid: the number of the last request.
     :param request_limit: bytes of the largest request; ``reply_limit``: of the largest reply.
-    :ivar fileno: of the socket.
+    :ivar fileno: the file descriptor of the socket.
     :ivar borrower: who has it.
     :ivar desk: what the borrower waits with; set by the borrower.
     """

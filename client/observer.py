@@ -43,7 +43,7 @@ class StateChange:
     :ivar session_id: the id of the session; 0 without a session.
     :ivar generation: the number of the session: 1 for the first one, and 1 more for each session that
         replaced an expired one.
-    :ivar observer: that of the user; None if there is none, and requests need not be followed.
+    :ivar observer: the user's observer; None if there is none, and requests need not be followed.
     :ivar server: the server of the present connection, or of the last one.
     :ivar reason: why the last connection, or the last attempt to open one, ended.
     :ivar error: for the state CLOSED: why the client has given up; None if the program closed it.
@@ -88,7 +88,7 @@ class Reporter:
 
     :param own: the observer of the client itself.
     :param observer: the user's observer, which also gets requests.
-    :ivar observer: that of the user; None if there is none, and requests need not be followed.
+    :ivar observer: the user's observer; None if there is none, and requests need not be followed.
     :ivar server: the server of the present connection, or of the last one; None before there was any.
     """
 

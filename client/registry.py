@@ -109,7 +109,7 @@ class Watcher(Protocol):
 class _Path:
     """The users of one path.
 
-    :ivar users: those whose watches are armed.
+    :ivar users: the users whose watches are armed.
     :ivar reserved: the kinds of those whose requests are on their way.
     :ivar superfluous: whether the server may watch more here than the users need.
     :ivar recursive: whether the server has a recursive watch here.

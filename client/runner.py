@@ -55,10 +55,10 @@ class Runner:
     :ivar connect_timeout: seconds for the first connection.
     :ivar renews: whether a new session follows an expired one.
     :ivar on_end: called when the session has ended, and no new one follows.
-    :ivar _send_now: of the stream, if it can send without waiting.
+    :ivar _send_now: the method of the stream, if it can send without waiting.
     :ivar _unsent: what it has not taken; the writer sends that first.
     :ivar in_sequence: whether at most one request was in flight when the last bytes came.
-    :ivar socket: of the connection, if it is a plain one.
+    :ivar socket: the socket of the connection, if it is a plain one.
     :ivar lending: hands the connection to callers in other threads.
     """
 

@@ -52,7 +52,7 @@ class Argument:
     :ivar default: what holds if it is not given, in words.
     :ivar choices: the values that it may have, if not all of its kind.
     :ivar flag: its option in a terminal; None if its place gives its meaning.
-    :ivar sets: of a boolean: the value that the option gives.
+    :ivar sets: the value that the option of a boolean gives.
     :ivar metavar: the word for its value in the help of a terminal.
     """
 

@@ -35,9 +35,9 @@ class Node:
 
     :ivar path: below the top of the tree, which is ``/``.
     :ivar acl: None if it is not known: open to everybody for a new znode, left as it is for one that exists.
-    :ivar ttl: in seconds, of the kind ``ttl``.
+    :ivar ttl: the TTL in seconds, for the kind ``ttl``.
     :ivar owner: the session of an ephemeral.
-    :ivar timeout: of that session, in seconds; None if it is not known.
+    :ivar timeout: the timeout of that session, in seconds; None if it is not known.
     :ivar stat: the Stat as files have it, if it is known (:data:`.files.snapshot.STAT`).
     """
 

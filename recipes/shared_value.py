@@ -100,7 +100,7 @@ class ValueOptions(TypedDict, total=False):
 
     ``parents``: how missing parents are created.
 
-    ``acl``: of everything that is created; everything for everyone if None.
+    ``acl``: the ACL of every znode that is created; everything for everyone if None.
     """
 
     exactly_once: bool

@@ -72,7 +72,7 @@ class Image:
     :ivar nodes: by path; the root is ``""``. Parents come before children, but for znodes of a snapshot that
         was written while the tree changed.
     :ivar sessions: timeouts in ms, by session id.
-    :ivar digest: of the tree; None if it is not kept.
+    :ivar digest: the digest of the tree; None if it is not kept.
     """
 
     def __init__(self) -> None:

@@ -65,7 +65,7 @@ def read_image(
 ) -> tuple[Image, ZxidDigest | None]:
     """Read a whole snapshot.
 
-    :param zxid: that of its name; -1 to take the one in the file.
+    :param zxid: the zxid in its name; -1 to take the one in the file.
     :param progress: called now and then with the word ``znodes`` and their number.
     :param bounds: what is too much.
     :returns: the image, and the digest that the file has.
@@ -92,7 +92,7 @@ def read_image(
 class Restorer:
     """Restores the files of one directory.
 
-    :param names: of all files.
+    :param names: the names of all files.
     :param open_file: opens one of them.
     :param tell: takes a line for each thing that is wrong and does not matter.
     :param repair: at damage, use what comes before it.

@@ -269,7 +269,7 @@ def tail(checksum: int, digest: ZxidDigest | None, last_zxid: int) -> bytes:
     """Encode what comes after the znodes.
 
     :param checksum: the Adler32 of the head and the znodes.
-    :param digest: of the tree; None if it is not known, because the tree changed meanwhile.
+    :param digest: the digest of the tree; None if it is not known, because the tree changed meanwhile.
     """
     zxid, value = digest or (0, 0)
     parts = [b"\0\0\0\1/", _DIGEST.pack(zxid, VERSION, signed(value)), _KEY.pack(last_zxid)]

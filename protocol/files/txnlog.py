@@ -163,9 +163,9 @@ class Entry:
     :ivar offset: the byte at which it begins.
     :ivar session: the id of the session that asked for it.
     :ivar cxid: the number that the client gave the request.
-    :ivar time: in ms since the epoch.
+    :ivar time: the time of the transaction, in ms since the epoch.
     :ivar type: an op code.
-    :ivar digest: of the tree after it, as an unsigned number; None if the log does not say.
+    :ivar digest: the digest of the tree after it, as an unsigned number; None if the log does not say.
     """
 
     offset: int

@@ -69,7 +69,7 @@ class Layout:
     """A directory that was recognised.
 
     :ivar holders: who holds it now, first come first; the members of a group; who passed a double barrier.
-    :ivar waiters: in the order in which they come.
+    :ivar waiters: the contenders that wait, in the order in which they come.
     :ivar limit: how many may hold a semaphore at a time, where that is stored.
     :ivar items: how many a queue holds.
     :ivar parts: other directories that belong to this one.

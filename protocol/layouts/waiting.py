@@ -44,7 +44,7 @@ class Child:
 class Participant:
     """A holder, a waiter, or a member of something.
 
-    :ivar names: of its znodes; two where it has a name for Curator and a name for kazoo.
+    :ivar names: the names of its znodes; two if it has a name for Curator and a name for kazoo.
     :ivar role: ``lock``, ``read``, ``write``, ``latch``, ``lease``, ``candidate``, ``member`` or ``claim``.
     :ivar library: None if no library is known by such a name.
     :ivar sequence: its number in the queue; None where there are no numbers.

@@ -65,7 +65,7 @@ class _Stage(enum.Enum):
 
 
 class Cache(Running):
-    """A copy of a znode and of what is below it, kept up to date for as long as the block lasts.
+    """A copy of a znode and of the znodes below it, kept up to date until the end of the block.
 
         async with Cache(zk, "/app") as cache:
             await cache.synced()
@@ -73,8 +73,8 @@ class Cache(Running):
             async for event in cache.events():
                 ...
 
-    The block begins at once, connected or not. The znode need not be there; it and everything below may
-    come and go. Each cached znode is as of some moment in the past; the moments differ, so the cache is no
+    The block begins at once, connected or not. The znode need not exist; it and everything below may
+    come and go. Each cached znode shows a moment in the past. These moments differ, so the cache is not a
     snapshot. After the block the cache can still be read, but does not change any more.
 
     The cache uses one persistent watch; on servers before 3.6, two one-shot watches for each znode. An
@@ -82,7 +82,7 @@ class Cache(Running):
     leave out such a znode.
 
     :param depth: the number of levels below the znode that are cached: 0 for none, None for all.
-    :param with_data: cache the data; if False, the Stats only.
+    :param with_data: whether to cache the data; if False, only the Stats are cached.
     :param selector: called with every path below the znode. It must always answer the same for a path.
     :raises BadArgumentsError: ``path`` is not a valid path.
     :raises ValueError: ``depth`` is negative.
@@ -143,7 +143,7 @@ class Cache(Running):
 
     @property
     def is_synced(self) -> bool:
-        """True if the cache has been synced, and the connection has not been lost since."""
+        """Whether the cache was synced, and the connection was not lost since."""
         return self._stage is _Stage.SYNCED
 
     async def synced(self) -> None:
@@ -154,7 +154,7 @@ class Cache(Running):
         await self._until(lambda: self.is_synced)
 
     def events(self) -> CacheEvents:
-        """Follow the changes; the first events are an ADDED for each cached znode. See
+        """Follow the changes. The first events are one ADDED for each cached znode. See
         :class:`.CacheEvents`."""
         beginning: list[str | CacheEventType] = [*self._nodes]
         if self.is_synced:

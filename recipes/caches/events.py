@@ -58,7 +58,7 @@ class CachedNode:
 class CacheEvent:
     """One change.
 
-    :ivar path: of the znode; with SYNCED and SUSPENDED, of the cache.
+    :ivar path: the path of the znode; with SYNCED and SUSPENDED, the path of the cache.
     :ivar old: the znode as it was cached before; with CHANGED and REMOVED.
     :ivar new: the znode as it is cached now; with ADDED and CHANGED.
     """

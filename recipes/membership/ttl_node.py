@@ -46,7 +46,7 @@ class TtlNode(KeptNode):
 
     :param ttl: seconds.
     :param parents: how missing parents are created.
-    :param acl: of everything that is created; everything for everyone if None.
+    :param acl: the ACL of every znode that is created; everything for everyone if None.
     :raises ValueError: an option has a wrong value.
     """
 

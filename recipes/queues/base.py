@@ -38,7 +38,7 @@ class QueueOptions(TypedDict, total=False):
     ``"persistent"`` beside kazoo or Curator's DistributedQueue: they do not expect that the server removes a
     directory that was empty for a while.
 
-    ``acl``: of everything that is created; everything for everyone if None.
+    ``acl``: the ACL of every znode that is created; everything for everyone if None.
 
     ``suspended``, ``margin`` (seconds): when a claim counts as lost without a connection; see :class:`.Hold`.
     """

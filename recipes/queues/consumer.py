@@ -109,7 +109,7 @@ def _in_doubt(request: Pending[Any] | None) -> bool:
 class ClaimNode:
     """The claim on one item, as a znode.
 
-    :ivar path: of the znode.
+    :ivar path: the path of the znode.
     :ivar deletion: the operation that deletes the znode.
     """
 
@@ -206,7 +206,7 @@ class _Abandoned(RecipeError):
 class Removal:
     """One item on its way out of the queue, and its claim where the queue has claims.
 
-    :param name: of the item; reserved in ``supply``, and free again at the end.
+    :param name: the name of the item; reserved in ``supply``, and free again at the end.
 
     :ivar claim: None in a queue without claims.
     :ivar item: what :meth:`begin` has read.

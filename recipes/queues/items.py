@@ -39,9 +39,9 @@ class QueueFull(RecipeError):
 class Item:
     """An item that was read from a queue.
 
-    :ivar path: of the znode.
+    :ivar path: the path of the znode.
     :ivar payloads: the data; several if Curator's ``putMulti`` has put them into one znode.
-    :ivar stat: of the znode; ``stat.ctime`` is the time of the put, in ms since the epoch.
+    :ivar stat: the Stat of the znode; ``stat.ctime`` is the time of the put, in ms since the epoch.
     """
 
     path: str
@@ -52,15 +52,15 @@ class Item:
     def data(self) -> bytes:
         """The payload.
 
-        :raises ValueError: there are several, and none of them must be forgotten; use ``payloads``.
+        :raises ValueError: the item has several payloads; use ``payloads``.
         """
         (payload,) = self.payloads
         return payload
 
 
 class UndecidedItem(AmbiguousResult):
-    """An item was taken by this call or by another consumer; it cannot be known which. If you handle the
-    item, it is handled at least once; if you drop it, at most once.
+    """This call or another consumer has taken an item; the client cannot know which of the two. If you handle
+    the item, it is handled at least once; if you drop it, at most once.
 
     :ivar item: the item.
     """

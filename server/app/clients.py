@@ -6,6 +6,7 @@
     other_aio = clients.zk_aio()
     quick_server = clients.zk_trio_server(tick_time=100)
     quick_client = clients.zk_trio_client("quick_server")
+    aiozk_client = clients.zk_aiozk()
     theirs = clients.zk_aio(connect=my_app.connect)  # any async context manager
 
 * A client is connected, its session has the name of the fixture in timelines, and it is closed afterwards.
@@ -137,6 +138,29 @@ def zk_aio(
     import pytest_asyncio
 
     return pytest_asyncio.fixture(zk_aio)
+
+
+def zk_aiozk(
+    server: str = "zk_server", *, plugin: Literal["anyio", "asyncio"] = "anyio", **options: Any
+) -> Any:
+    """Make a fixture that is a started ``aiozk.ZKClient``. A test that uses it is skipped without aiozk.
+
+    :param server: the name of the fixture that is the server.
+    :param plugin: which plugin runs the tests: anyio's, or pytest-asyncio.
+    :param options: for ``aiozk.ZKClient``.
+    """
+    return zk_aio(server, plugin=plugin, connect=_aiozk, **options)
+
+
+@asynccontextmanager
+async def _aiozk(hosts: str, **options: Any) -> AsyncIterator[Any]:
+    aiozk = pytest.importorskip("aiozk", reason="aiozk is not installed")
+    client = aiozk.ZKClient(hosts, **options)
+    await client.start()
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 @pytest.fixture

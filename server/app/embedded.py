@@ -25,14 +25,15 @@ def open_server(
     data: str | os.PathLike[str] | None = None,
     hostile: int | None = None,
     patience: float = PATIENCE,
+    otlp: str | None = None,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalServer]:
     """Run a server in the caller's trio run: an async context manager that yields its controls.
 
-    It lives on trio's clock, so under ``autojump_clock`` its sessions expire in no real time. It listens on a
-    port of the kernel's choosing; :meth:`.LocalServer.open_stream` connects without a socket.
+    It uses trio's clock, so under ``autojump_clock`` its sessions expire without real time. It listens on a
+    port that the kernel chooses. :meth:`.LocalServer.open_stream` connects without a socket.
 
-    :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``clock.advance`` alone.
+    :param clock: ``"running"``: it runs with trio's clock. ``"frozen"``: only ``clock.advance`` moves it.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
     :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
@@ -41,20 +42,22 @@ def open_server(
         (:mod:`pyzk.server.testing.hostile`).
     :param patience: seconds of virtual time in which clients may do nothing but ping; then a test under
         ``autojump_clock`` ends, for it waits in vain. ``math.inf``: it never does.
+    :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
+        (``docs/operations.md``).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
-    :raises TypeError: for a setting that does not exist.
-    :raises ValueError: for one out of range.
+    :raises TypeError: a setting does not exist.
+    :raises ValueError: a setting is out of range.
     :raises OSError: on entering, if the address cannot be bound.
-    :raises NotInTime: when ``patience`` is over, with the timeline.
+    :raises NotInTime: ``patience`` is over; the error has the timeline.
     :raises StorageError: on entering, if the data cannot be used.
     """
     return Launch(
-        clock, record, history_limit, settings_of(settings), hostile, data, serve_http, patience
+        clock, record, history_limit, settings_of(settings), hostile, data, serve_http, patience, otlp
     ).open()
 
 
 class EmbeddedServer(InThread[LocalServer], Controls):
-    """A server in a daemon thread, listening on a port of the kernel's choosing.
+    """A server in a daemon thread. It listens on a port that the kernel chooses.
 
     Use it with ``with``, or call :meth:`start` and :meth:`stop`. All methods may be called from any thread;
     they return when the server has done what was asked, and raise :class:`ServerStopped` if it does not run,
@@ -62,7 +65,7 @@ class EmbeddedServer(InThread[LocalServer], Controls):
 
     In a fork of this process clients can connect to the server, but its methods raise :class:`ServerStopped`.
 
-    :param clock: ``"running"``, or ``"frozen"``: then time passes by ``clock.advance`` alone.
+    :param clock: ``"running"``, or ``"frozen"``: then only ``clock.advance`` moves it.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept.
     :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
@@ -72,9 +75,9 @@ class EmbeddedServer(InThread[LocalServer], Controls):
     :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
         (``docs/operations.md``).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
-    :raises TypeError: for a setting that does not exist.
-    :raises ValueError: for one out of range.
-    :ivar clock: the server's time.
+    :raises TypeError: a setting does not exist.
+    :raises ValueError: a setting is out of range.
+    :ivar clock: the server's clock.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class EmbeddedServer(InThread[LocalServer], Controls):
         otlp: str | None = None,
         **settings: Any,
     ) -> None:
+        __tracebackhide__ = True
         super().__init__()
         checked = settings_of(settings)
         self._launch = Launch(clock, record, history_limit, checked, hostile, data, serve_http, otlp=otlp)

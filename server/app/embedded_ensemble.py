@@ -28,8 +28,10 @@ def _launch(
     record: bool,
     history_limit: int,
     timing: Timing | None,
+    otlp: str | None,
     settings: dict[str, Any],
 ) -> EnsembleLaunch:
+    __tracebackhide__ = True
     for name in settings.keys() & attrs.fields_dict(Timing).keys():
         raise TypeError(f"{name} is a time of an ensemble: timing=Timing({name}={settings[name]!r})")
     if timing is not None and not isinstance(timing, Timing):
@@ -37,7 +39,7 @@ def _launch(
             f"timing must be a Timing, such as Timing(sync_limit=5, election_ms=200), not {timing!r}"
         )
     members, given = made_up(participants, observers), settings_of(settings)
-    return EnsembleLaunch(members, clock, record, history_limit, timing, given, serve_http)
+    return EnsembleLaunch(members, clock, record, history_limit, timing, given, serve_http, otlp=otlp)
 
 
 def open_ensemble(
@@ -48,23 +50,26 @@ def open_ensemble(
     record: bool = True,
     history_limit: int = HISTORY_LIMIT,
     timing: Timing | None = None,
+    otlp: str | None = None,
     **settings: Any,
 ) -> AbstractAsyncContextManager[LocalEnsemble]:
     """Run a pretend ensemble in the caller's trio run: an async context manager that yields its controls.
 
     :param participants: how many servers vote, numbered from 1; the last one leads at first.
-    :param observers: how many do not; their numbers follow.
-    :param clock: ``"running"``: with trio's clock; ``"frozen"``: time passes by ``advance`` alone.
+    :param observers: how many servers do not vote; their numbers follow.
+    :param clock: ``"running"``: it runs with trio's clock. ``"frozen"``: only ``advance`` moves it.
     :param record: whether the history is recorded.
     :param history_limit: how many entries are kept for each server.
     :param timing: how long servers need to notice a silent link, and to elect a leader.
+    :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
+        (``docs/operations.md``).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`, of all servers. Where a port
         is named, the first server has it, the second the next, and so on; by default the kernel chooses.
-    :raises TypeError: for a setting that does not exist, or an argument of another type.
-    :raises ValueError: for one out of range, or a number of servers that is none.
+    :raises TypeError: a setting does not exist, or an argument has another type.
+    :raises ValueError: a setting or the number of servers is out of range.
     :raises OSError: on entering, if an address cannot be bound.
     """
-    return _launch(participants, observers, clock, record, history_limit, timing, settings).open()
+    return _launch(participants, observers, clock, record, history_limit, timing, otlp, settings).open()
 
 
 class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
@@ -74,8 +79,8 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
     it does not run, :class:`ServerDied` if its thread has ended with an error. The arguments are those of
     :func:`open_ensemble`.
 
-    :raises TypeError: for a setting that does not exist, or an argument of another type.
-    :raises ValueError: for one out of range.
+    :raises TypeError: a setting does not exist, or an argument has another type.
+    :raises ValueError: a setting is out of range.
     """
 
     def __init__(
@@ -87,20 +92,22 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         record: bool = True,
         history_limit: int = HISTORY_LIMIT,
         timing: Timing | None = None,
+        otlp: str | None = None,
         **settings: Any,
     ) -> None:
+        __tracebackhide__ = True
         super().__init__()
-        self._launch = _launch(participants, observers, clock, record, history_limit, timing, settings)
+        self._launch = _launch(participants, observers, clock, record, history_limit, timing, otlp, settings)
 
     def __repr__(self) -> str:
         where = self.hosts if self._inside is not None else "not running"
         return f"<EmbeddedEnsemble {where}>"
 
     def start(self, server: ServerRef | None = None, *, observer: bool = False) -> Any:
-        """Start the ensemble, and return it; or, with a number, a server that was killed, or a further one.
+        """Start the ensemble, and return it. With a number, start a server that was killed, or a further one.
 
-        :raises RuntimeError: if it runs.
-        :raises OSError: if an address cannot be bound.
+        :raises RuntimeError: the ensemble runs already.
+        :raises OSError: an address cannot be bound.
         """
         if server is None:
             return InThread.start(self)

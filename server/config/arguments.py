@@ -41,6 +41,7 @@ def check_type(instance: object, field: attrs.Attribute[Any], value: object) -> 
 
     :raises TypeError: it has another one. A value that is a secret is not shown.
     """
+    __tracebackhide__ = True
     types, text = _types_of(str(field.type))
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         shown = repr(value) if field.repr else f"of type {type(value).__name__}"
@@ -53,6 +54,7 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     :raises TypeError: there is no such setting, or its value has another type.
     :raises ValueError: a value is out of range, or two contradict each other.
     """
+    __tracebackhide__ = True
     fields = attrs.fields_dict(Settings)
     for name, value in given.items():
         if name not in fields:

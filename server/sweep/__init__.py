@@ -25,7 +25,7 @@ from typing import Literal
 
 from .explore import Plan, Results, carry_out
 from .explore import replay as replay_token
-from .faults import FAULTS, chosen
+from .faults import FAULTS, OF_ZOOKEEPER, chosen
 from .lab import Lab
 from .model import NotControlled
 from .orders import Rounds
@@ -38,7 +38,7 @@ __all__ = ["FAULTS", "Lab", "NotControlled", "Report", "Scenario", "SweepFailed"
 def sweep(
     scenario: Scenario,
     *,
-    faults: Iterable[str] | None = tuple(FAULTS),
+    faults: Iterable[str] | None = OF_ZOOKEEPER,
     orders: Literal["some", "all"] | None = "some",
     budget: float = 10.0,
     replay: str | None = None,
@@ -52,7 +52,8 @@ def sweep(
     :param scenario: an async function that takes a :class:`Lab`, for clients of :mod:`pyzk.client`; or a
         plain function that takes a :class:`.threads.lab.ThreadLab`, for clients in threads. It runs hundreds
         of times, each time with a server of its own, in virtual time.
-    :param faults: names of :data:`FAULTS`; None for none.
+    :param faults: names of :data:`FAULTS`; by default those that a ZooKeeper shows; ``"keeper"`` for those of
+        ClickHouse Keeper, too; None for none.
     :param orders: ``"some"``: as many as fit into the budget; ``"all"``: all that differ, however long it
         takes; None for the one order in which each client acts in turn.
     :param budget: seconds of real time.

@@ -217,10 +217,13 @@ class Stage(Observer):
         elif not connection.close_expected:
             connection.abort("the client is cut off")
 
-    def ghost(self, connection: Connection) -> None:
-        """Have a client begin a new session while the server keeps its old one."""
+    def ghost(self, connection: Connection, *, swap: bool = False) -> None:
+        """Have a client begin a new session while the server keeps its old one.
+
+        :param swap: the client asks for the old one, and gets the new one.
+        """
         if connection.session is not None and not connection.session.closed:
-            self.server.ghost(connection.session_id)
+            self.server.ghost(connection.session_id, swap=swap)
 
     def _deliver_replies(self) -> None:
         for message in self.server.held():

@@ -63,7 +63,8 @@ class Asked:
     """One operation of a request, for programs.
 
     :ivar op: its name.
-    :ivar kind: of a create: ``ephemeral``, ``sequential``, ``ephemeral, sequential`` ...; empty if plain.
+    :ivar kind: the kind of a create: ``ephemeral``, ``sequential``, ``ephemeral, sequential`` ...; empty if
+        plain.
     :ivar version: that the znode must have; -1 for any.
     :ivar empty: whether it brings no data.
     """
@@ -81,13 +82,14 @@ class Facts:
     """What programs need to know of a message, beside its words.
 
     :ivar asked: the operations of a request.
-    :ivar size: of the whole message, in bytes, without its length.
+    :ivar size: the size of the whole message, in bytes, without its length.
     :ivar answer: a number that is another for another reply.
     :ivar created: the path of the new znode, in the reply to a create.
-    :ivar refused: of a multi that was refused: which operation, from 0, and its error code.
-    :ivar step: of an event: ``created``, ``deleted``, ``changed``, ``children changed``; of a session:
-        ``begins``, ``closed``, ``expired``; of a connection: ``opened``, ``attached``, ``refused``, ``over``.
-    :ivar timeout: of a session that begins, in seconds.
+    :ivar refused: for a refused multi: the operation that failed, from 0, and its error code.
+    :ivar step: for an event: ``created``, ``deleted``, ``changed``, ``children changed``; for a session:
+        ``begins``, ``closed``, ``expired``; for a connection: ``opened``, ``attached``, ``refused``,
+        ``over``.
+    :ivar timeout: the timeout of a session that begins, in seconds.
     """
 
     asked: Sequence[Asked] = ()
@@ -119,7 +121,7 @@ class Described:
 def data_text(data: bytes | None, size: int | None = None) -> str:
     """Show a znode's data, short enough for a line. If there is much data, only the beginning is read.
 
-    :param size: of the data in bytes, if these are its beginning.
+    :param size: the size of the data in bytes, if ``data`` is only its beginning.
     """
     if data is None:
         return "null"

@@ -16,12 +16,13 @@ themselves while the clock runs, and at once with :meth:`EnsembleControls.advanc
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
 import attrs
 import trio
 
+from ..config.arguments import check_type
 from ..config.members import ServerAddress
 from ..config.settings import Settings
 from ..ensemble.host import EnsembleHost
@@ -31,7 +32,7 @@ from ..net.server import HttpFactory
 from . import shown, virtual
 from .clock import ClockMode
 from .controls.ensemble import EnsembleControls
-from .host import HISTORY_LIMIT, at_end, hosted, known_clock, known_history
+from .host import HISTORY_LIMIT, at_end, hosted, known_clock, known_history, send_spans
 from .running_ensemble import RunningEnsemble
 
 _WHOLE = 60
@@ -84,6 +85,7 @@ class EnsembleLaunch:
 
     :ivar http: makes what answers HTTP on the ports of clients.
     :ivar patience: seconds of virtual time in which clients may do nothing but ping (:mod:`.virtual`).
+    :ivar otlp: where spans are sent (:mod:`.spans`).
     """
 
     members: Sequence[ServerAddress]
@@ -94,6 +96,7 @@ class EnsembleLaunch:
     settings: Settings
     http: HttpFactory | None = None
     patience: float = virtual.PATIENCE
+    otlp: str | None = attrs.field(default=None, validator=check_type)
 
     @asynccontextmanager
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalEnsemble]:
@@ -105,13 +108,16 @@ class EnsembleLaunch:
         if clock.frozen:  # ticks begin at the start: a test finds the same moments in each run
             clock.jump(-clock.now() % _WHOLE)
         host = EnsembleHost(self.settings, clock, self.members, self.timing, http=self.http)
-        async with hosted(host.run, clock, ended):
-            running = RunningEnsemble(host, record=self.record, history_limit=self.history_limit)
-            local = LocalEnsemble(running)
-            shown.note(local)
-            try:
-                with shown.interruptible(), virtual.ended(local, self.patience):
-                    yield local
-            finally:
-                for tell in at_end:
-                    tell(running.advice)
+        with ExitStack() as stack:
+            async with hosted(host.run, clock, ended):
+                running = RunningEnsemble(host, record=self.record, history_limit=self.history_limit)
+                local = LocalEnsemble(running)
+                if self.otlp is not None:
+                    send_spans(running, self.otlp, stack)
+                shown.note(local)
+                try:
+                    with shown.interruptible(), virtual.ended(local, self.patience):
+                        yield local
+                finally:
+                    for tell in at_end:
+                        tell(running.advice)

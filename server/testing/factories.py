@@ -8,8 +8,8 @@
     shared_server = factories.zk_server(scope="module")
     five_servers = factories.zk_ensemble(5, clock="frozen")
 
-A fixture of a server is fresh and empty, and ends with its scope. A fixture of a client is connected, and
-closes its session at the end. A test is skipped, not failed, where kazoo or a running server is missing.
+A server of a fixture is fresh and empty, and ends with its scope. A client of a fixture is connected, and
+closes its session at the end. If kazoo or a running server is missing, a test is skipped and does not fail.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
 
     :param check_leaks: whether sessions that are left at its end are an error; by default what
         ``--zk-check-leaks`` says.
-    :param settings: as for :class:`.EmbeddedServer`; ``tick_time`` and ``hostile`` are by default what
-        ``--zk-tick-time`` and ``--zk-hostile`` say.
+    :param settings: as for :class:`.EmbeddedServer`; ``tick_time``, ``hostile`` and ``otlp`` are by
+        default what ``--zk-tick-time``, ``--zk-hostile`` and ``--zk-otlp`` say.
     """
 
     @pytest.fixture(scope=scope)
@@ -68,7 +68,8 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
         from . import EmbeddedServer
 
         numbers = {name: option(request.config, name) for name in ("tick_time", "hostile")}
-        given = {name: int(number) for name, number in numbers.items() if number} | settings
+        given: dict[str, Any] = {name: int(number) for name, number in numbers.items() if number}
+        given |= _spans(request.config) | settings
         with EmbeddedServer(**given) as server:
             servers = request.node.stash.setdefault(SERVERS, {})
             name = request.fixturename or "zk_server"
@@ -83,12 +84,18 @@ def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **s
     return zk_server
 
 
+def _spans(config: pytest.Config) -> dict[str, str]:
+    """Return the argument that names the collector of spans, if there is one."""
+    url = option(config, "otlp")
+    return {"otlp": url} if url else {}
+
+
 def zk_ensemble(
     participants: int = 3, observers: int = 0, *, scope: Scope = "function", **settings: Any
 ) -> Any:
     """Make a fixture that is a fresh, empty :class:`.EmbeddedEnsemble`.
 
-    :param settings: as for :class:`.EmbeddedEnsemble`.
+    :param settings: as for :class:`.EmbeddedEnsemble`; ``otlp`` is by default what ``--zk-otlp`` says.
     """
 
     @pytest.fixture(scope=scope)
@@ -96,7 +103,7 @@ def zk_ensemble(
         """A fresh, empty ensemble of three servers in a thread: an EmbeddedEnsemble."""
         from . import EmbeddedEnsemble
 
-        with EmbeddedEnsemble(participants, observers, **settings) as ensemble:
+        with EmbeddedEnsemble(participants, observers, **_spans(request.config) | settings) as ensemble:
             servers = request.node.stash.setdefault(SERVERS, {})
             name = request.fixturename or "zk_ensemble"
             servers[name] = ensemble
@@ -120,8 +127,8 @@ def _check_leaks(server: EmbeddedServer) -> None:
     while any(session.connected for session in server.sessions()) and time.monotonic() < deadline:
         time.sleep(0.005)  # a client that was closed without waiting may still be on its way
     if leaks := server.leaks():
-        lines = "\n".join(f"  {leak}" for leak in leaks)
-        text = f"the test has left something behind:\n{lines}\n\n{server.format_timeline(limit=LINES)}"
+        lines = "\n  ".join(map(str, leaks))  # pytest's summary shows the first one
+        text = f"the test has left behind: {lines}\n\n{server.format_timeline(limit=LINES)}"
         pytest.fail(text, pytrace=False)
 
 
@@ -134,7 +141,7 @@ def zk_proc(
 ) -> Any:
     """Make a fixture that is a :class:`.process.ProcessServer`: the command as a subprocess.
 
-    :param port: by default what ``--zk-port`` says, else one of the kernel's choosing.
+    :param port: the port. By default that of ``--zk-port``, else the kernel chooses one.
     :param arguments: more arguments of the command, beside those of ``--zk-args``.
     :param executable: the command, by default what ``--zk-exec`` says, else this Python's own server.
     """
@@ -163,9 +170,9 @@ def zk_proc(
 def zk_noproc(*, hosts: str | None = None, scope: Scope = "session") -> Any:
     """Make a fixture that is a :class:`RunningServer`: one that runs already, such as a real ensemble.
 
-    A test that wants it is skipped where no server is named, and fails where none answers.
+    A test that uses it is skipped if no server is named, and fails if no server answers.
 
-    :param hosts: its connect string, by default what ``--zk-hosts`` says.
+    :param hosts: its connect string; by default the value of ``--zk-hosts``.
     """
 
     @pytest.fixture(scope=scope)
@@ -202,7 +209,7 @@ def _wait_for_any(hosts: str, timeout: float) -> None:
 def zk_client(server: str | None = None, *, scope: Scope = "function", **options: Any) -> Any:
     """Make a fixture that is a connected :class:`kazoo.client.KazooClient`, stopped and closed afterwards.
 
-    A test that wants it is skipped where kazoo is not installed.
+    A test that uses it is skipped if kazoo is not installed.
 
     :param server: the name of the fixture that is the server. By default ``zk_noproc`` if ``--zk-hosts`` is
         given and the test does not ask for ``zk_server`` itself, otherwise ``zk_server``.

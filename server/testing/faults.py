@@ -187,6 +187,7 @@ class Fault(Injector):
 
         :raises FaultNeverFired: it never fired, and it was ``required``.
         """
+        __tracebackhide__ = True
         try:
             self._run(self._gate.remove_injector, self)
         except RuntimeError:  # the server is gone: the body's own error, if any, says more

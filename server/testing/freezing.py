@@ -27,6 +27,8 @@ class FreezingGate(Gate):
     :ivar paused: whether all connections are frozen, new ones included.
     :ivar cut_off: the ids of sessions whose connections are frozen, later ones included.
     :ivar ghosts: the ids of sessions that no client gets back, although they are alive.
+    :ivar swapped: the ids of live sessions that no client gets back; a client that asks for one gets a new
+        one.
     :ivar paused_endpoints: the names of endpoints whose connections are frozen, later ones included.
     :ivar cut_endpoints: the names of endpoints at which no session is served.
     """
@@ -45,6 +47,7 @@ class FreezingGate(Gate):
         self.paused = False
         self.cut_off: set[int] = set()
         self.ghosts: set[int] = set()
+        self.swapped: set[int] = set()
         self.paused_endpoints: set[str] = set()
         self.cut_endpoints: set[str] = set()
         self._frozen: dict[Connection, list[object]] = {}  # why
@@ -53,7 +56,8 @@ class FreezingGate(Gate):
     def needed(self) -> object:
         """True in a boolean context if messages must pass the gate now."""
         endpoints = self.paused_endpoints or self.cut_endpoints
-        return self._frozen or self.paused or self.cut_off or self.ghosts or endpoints
+        sessions = self.cut_off or self.ghosts or self.swapped
+        return self._frozen or self.paused or sessions or endpoints
 
     def update(self) -> None:
         """Stand in the way if that is needed now."""
@@ -74,6 +78,8 @@ class FreezingGate(Gate):
             return False
         if session in self.ghosts:
             request.passwd = b""  # the server refuses it as it refuses a session that has expired
+        if session in self.swapped:
+            request.sessionId = 0
         return True
 
     def closed(self, connection: Connection, reason: str) -> None:
@@ -85,6 +91,7 @@ class FreezingGate(Gate):
         self.paused = False
         self.cut_off.clear()
         self.ghosts.clear()
+        self.swapped.clear()
         self.paused_endpoints.clear()
         self.cut_endpoints.clear()
         self.update()

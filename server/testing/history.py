@@ -89,8 +89,8 @@ class Entry:
     :ivar err: the error code of a reply; 0 is success.
     :ivar text: the entry in words.
     :ivar client: address and port of the client; empty for none.
-    :ivar paths: of a request or reply: the paths of all its znodes.
-    :ivar reason: of a reply: why the server refused the request, if the error does not say it. Never a
+    :ivar paths: the paths of all znodes of a request or reply.
+    :ivar reason: for a reply: why the server refused the request, if the error does not say it. Never a
         digest.
     :ivar server: in an ensemble, the number of the server; 0 if the entry concerns all servers.
     :ivar facts: values for programs that ``text`` does not give exactly.
@@ -156,7 +156,7 @@ class History(ABC):
     def append(self, entry: tuple[Any, ...], size: int = 0) -> None:
         """Keep an entry.
 
-        :param size: in bytes, if it is not small.
+        :param size: the size in bytes, if it is not small.
         """
         entries = self._entries
         if len(entries) == entries.maxlen:

@@ -99,9 +99,9 @@ class _Hold:
 class _Held:
     """A message that is held.
 
-    :ivar size: in bytes, as it counts for the limit.
+    :ivar size: the size in bytes that counts for the limit.
     :ivar deliver: lets it pass, at a time of the server's clock in seconds.
-    :ivar frame: of a request: its header and record.
+    :ivar frame: the header and the record of a request.
     """
 
     message: HeldMessage

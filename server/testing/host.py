@@ -23,6 +23,7 @@ from .running import Running
 if TYPE_CHECKING:
     from ..storage.storage import Storage
     from .advisor.finding import Finding
+    from .running_ensemble import RunningEnsemble
 
 T = TypeVar("T")
 
@@ -81,6 +82,19 @@ def known_history(instance: Any, limit: attrs.Attribute[Any], value: int) -> Non
         check_type(instance, attrs.fields_dict(type(instance))["record"], instance.record)
 
 
+def send_spans(running: Running | RunningEnsemble, url: str, stack: ExitStack) -> None:
+    """Send a span for each request from now on.
+
+    :param stack: sends the last ones at its end.
+    :raises ValueError: if this is no URL of a collector.
+    """
+    from .spans import Exporter, Spans
+
+    exporter = Exporter(url)
+    stack.callback(exporter.close)
+    Spans(running, exporter)
+
+
 @attrs.frozen
 class Launch:
     """The arguments with which a server is started.
@@ -115,18 +129,6 @@ class Launch:
         stack.callback(storage.close)
         return storage
 
-    @staticmethod
-    def _send_spans(running: Running, url: str, stack: ExitStack) -> None:
-        """
-        :param stack: sends the last ones at its end.
-        :raises ValueError: if this is no URL of a collector.
-        """
-        from .spans import Exporter, Spans
-
-        exporter = Exporter(url)
-        stack.callback(exporter.close)
-        Spans(running, exporter)
-
     @asynccontextmanager
     async def open(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[LocalServer]:
         """Run the server inside the ``async with``.
@@ -147,7 +149,7 @@ class Launch:
                 )
                 server.controls = LocalServer(running)
                 if self.otlp is not None:
-                    self._send_spans(running, self.otlp, stack)
+                    send_spans(running, self.otlp, stack)
                 shown.note(server.controls)
                 try:
                     with shown.interruptible(), virtual.ended(server.controls, self.patience):

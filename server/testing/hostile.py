@@ -79,7 +79,7 @@ _LISTS: Final = {
 class _Late:
     """Events of one connection that are to be sent.
 
-    :ivar size: in bytes.
+    :ivar size: the size in bytes.
     """
 
     events: list[Notification] = attrs.field(factory=list)
@@ -103,7 +103,7 @@ class HostileGate(MessageGate):
 
     :param seed: starts all that is random.
     :param frozen: whether the server's clock stands still.
-    :param names: of sessions.
+    :param names: the names of sessions.
     """
 
     def __init__(

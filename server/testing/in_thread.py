@@ -140,6 +140,7 @@ class InThread(ABC, Generic[Local]):
         :raises ServerDied: the server has died.
         """
 
+        __tracebackhide__ = True
         if self._is_forked:
             raise ServerStopped(
                 f"the server runs in process {self._process}, and this one is a fork of it: call its methods "
@@ -148,6 +149,7 @@ class InThread(ABC, Generic[Local]):
         future: Future[T] = Future()
 
         def run() -> None:
+            __tracebackhide__ = True
             if self._inside is None:
                 return  # it has ended meanwhile, and its thread will say why
             try:
@@ -168,10 +170,16 @@ class InThread(ABC, Generic[Local]):
         if token is None:
             raise self._why()
         try:
-            return future.result()
+            error = future.exception()
         finally:
             with self._lock:
                 self._waiting.discard(future)
+        if error is None:
+            return future.result()
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
 
     def _wait(self, wait: Callable[[], Awaitable[None]]) -> Any:
         """Run an async function in the server's thread, to its end; where an event loop runs in the caller's

@@ -36,6 +36,7 @@ _OPTIONS = {
     "args": ("ARGS", "more arguments for zk_proc"),
     "tick_time": ("MS", "tick of zk_server (default: 2000)"),
     "hostile": ("SEED", "zk_server shows behaviour that is legal but rare, all the time"),
+    "otlp": ("URL", "an OpenTelemetry collector, which gets the spans of zk_server and zk_ensemble"),
     "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
 }
 

@@ -24,7 +24,7 @@ _READY = "is ready at "
 class ProcessServer:
     """``pyzk-server`` as a subprocess; use it with ``with``.
 
-    :param port: 0 for one of the kernel's choosing.
+    :param port: the port; with 0 the kernel chooses one.
     :param arguments: more arguments of the command.
     :param executable: the command; by default this Python's own server.
     :param timeout: seconds that the start may take.
@@ -84,9 +84,9 @@ class ProcessServer:
         return self._log.read()
 
     def start(self) -> Self:
-        """Start the server; returns when clients can connect.
+        """Start the server, and return when clients can connect.
 
-        :raises RuntimeError: with its output, if it ends instead, or is not ready in time.
+        :raises RuntimeError: it ended, or was not ready in time; the error has its output.
         """
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(

@@ -34,7 +34,7 @@ class Running(Advised):
     :ivar records: whether the history is recorded now.
     :ivar recorder: None if nobody wants to know what happens.
     :ivar streams: the connections without a socket.
-    :ivar names: of sessions.
+    :ivar names: the names of sessions.
     :ivar endpoints: host and port of each endpoint, by its name.
     """
 

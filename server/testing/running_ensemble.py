@@ -52,8 +52,8 @@ class RunningEnsemble(Advised):
     :cvar is_ensemble: True: entries of the history name their server.
     :ivar host: the servers with their sockets.
     :ivar parts: what each server consists of, by number.
-    :ivar history: of all servers; empty until it is recorded.
-    :ivar names: of sessions.
+    :ivar history: the history of all servers; empty until it is recorded.
+    :ivar names: the names of sessions.
     :ivar started: the clock at the start, in seconds.
     """
 

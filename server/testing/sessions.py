@@ -57,6 +57,8 @@ def session_id_of(session: SessionRef) -> int:
         if not own.id:
             raise UnknownSessionError(f"{session!r} has no session; wait until it is connected")
         return own.id
+    if found := getattr(own, "session_id", None):  # of aiozk's clients
+        return int(found)
     for name in ("session_id", "client_id", "_session_id"):  # kazoo tells its client_id while connected only
         found = getattr(session, name, None)
         found = found[0] if isinstance(found, tuple) else found

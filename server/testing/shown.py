@@ -95,7 +95,7 @@ def pictures(servers: list[tuple[str, Any]], last: str, patience: float) -> Iter
     """Return title and text of what is to be shown of the servers, at any moment: a handler of signals calls
     this.
 
-    :param servers: those of fixtures, by name.
+    :param servers: the servers of fixtures, by name.
     :param last: what the last line of the timeline says.
     :param patience: seconds that the thread of a server has to answer.
     """

@@ -57,7 +57,7 @@ class Span:
     """One span.
 
     :ivar resource: the id of its session, and its name.
-    :ivar ids: of its trace and of itself.
+    :ivar ids: the ids of its trace and of the span.
     :ivar start: ns since the epoch; so is ``end``.
     :ivar error: what went wrong; empty if nothing did.
     :ivar link: the ids of its cause.
@@ -128,7 +128,8 @@ def _new_ids() -> _Ids:
 class Exporter:
     """Sends spans to a collector, in a thread of its own.
 
-    :param url: of the collector, such as ``http://127.0.0.1:4318``; without a path it gets ``/v1/traces``.
+    :param url: the URL of the collector, such as ``http://127.0.0.1:4318``; without a path it gets
+        ``/v1/traces``.
     :param most: spans that wait to be sent.
     :raises ValueError: if this is no such URL.
     :ivar sent: how many spans the collector has taken.

@@ -164,14 +164,14 @@ class Traced:
         return json.dumps(self.as_fields())
 
     def as_line(self, style: str, *, colours: bool = False) -> str:
-        """:param style: of :data:`FORMATS`."""
+        """:param style: one of :data:`FORMATS`."""
         return self.as_json() if style == "json" else self.as_text(colours=colours)
 
 
 def lost_line(count: int, style: str, why: str = _TOO_SLOW) -> str:
     """The line in place of lines that were left out.
 
-    :param style: of :data:`FORMATS`.
+    :param style: one of :data:`FORMATS`.
     """
     text = f"{count:,} {why}"
     return json.dumps({"kind": "lost", "count": count, "text": text}) if style == "json" else text
@@ -227,7 +227,7 @@ def tell_past(running: Running | RunningEnsemble, selection: Selection, most: in
 class Trace:
     """The trace of the command, on a file descriptor. Lines that nobody reads in time are lost and counted.
 
-    :param style: of :data:`FORMATS`.
+    :param style: one of :data:`FORMATS`.
     """
 
     def __init__(self, fd: int, selection: Selection, style: str = "text") -> None:

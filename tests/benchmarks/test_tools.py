@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import platform
 import re
 import subprocess
 import sys
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from benchmarks import cost
+from benchmarks.wire import BenchmarkError
 
 ROOT = Path(__file__).parents[2]
 
@@ -173,3 +177,47 @@ def test_the_cost_of_files_is_measured() -> None:
 
 def test_the_report_explains_itself() -> None:
     assert "docs/performance-table.md" in run("report", "--help")
+
+
+def test_the_cost_of_a_request_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    printed = run(
+        "cost",
+        *(
+            "--python",
+            sys.executable,
+            "--requests",
+            "100",
+            "--rounds",
+            "2",
+            "--only",
+            "create",
+            "--json",
+            str(file),
+        ),
+    )
+    assert "own / echo" in printed
+    rows = load(file)["rows"]
+    assert [row["depth"] for row in rows] == ["one client", "50 clients", "one client, 64 in flight"]
+    for row in rows:
+        assert row["python"] == platform.python_version()
+        assert row["operation"] == "create + delete"
+        assert row["requests"] >= 200
+        assert row["total"] > 0 < row["echo_total"]
+
+
+def test_a_python_without_what_the_server_needs_is_refused(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\necho 'No module named trio' >&2\nexit 1\n")
+    bare.chmod(0o755)
+    with pytest.raises(BenchmarkError, match="lacks what the server needs: No module named trio"):
+        cost.pythons([str(bare)])
+    assert cost.pythons([sys.executable]) == {platform.python_version(): sys.executable}
+
+
+def test_the_processor_time_of_a_request_is_split() -> None:
+    spent = cost.Cost()
+    assert spent.ticks == (0, 0)
+    spent.add(100, 0.003, 1, 2)
+    spent.add(100, 0.001, 2, 3)
+    assert (spent.own, spent.kernel) == (pytest.approx(7.5), pytest.approx(12.5))

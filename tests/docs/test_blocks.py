@@ -3,7 +3,7 @@
 The rule for a code block of one of the languages in ``LANGUAGES``:
 
 * It runs. In the pages of ``HERE`` this module runs it; the first lines of another page name the test that
-  does: ``<!-- code: tests/cli/test_docs.py -->``.
+  does: ``<!-- code: tests/cli/test_docs.py -->``. Such a page may be in a folder of ``HERE`` too.
 * Or the line before it says why it does not: ``<!-- not run: needs a container engine -->``; or which test
   runs it: ``<!-- run by tests/server/control/test_languages.py -->``.
 
@@ -65,7 +65,16 @@ def blocks() -> Iterator[Block]:
 
 
 BLOCKS = list(blocks())
-RUN = [block for block in BLOCKS if block.page.startswith(HERE) and not block.mark]
+ELSEWHERE = {
+    path.relative_to(ROOT / "docs").as_posix()
+    for path in (ROOT / "docs").rglob("*.md")
+    if _PAGE.search(path.read_text(encoding="utf-8"))
+}
+RUN = [
+    block
+    for block in BLOCKS
+    if block.page.startswith(HERE) and block.page not in ELSEWHERE and not block.mark
+]
 TESTS = [
     block for block in RUN if block.language == "python" and re.search(r"^ *def test_", block.code, re.M)
 ]

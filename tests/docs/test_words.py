@@ -31,6 +31,7 @@ RULES = {
 }
 _CODE = re.compile(r"^ *```.*?^ *```$|`[^`]*`|<!--.*?-->|\]\([^)]*\)|\"[^\"\n]*\"", re.MULTILINE | re.DOTALL)
 _ANY = re.compile(r"\b(?:told|stands?|go(?:es)?|went|gone|had|ever|Of|Those)\b")
+_NO_NOUN = re.compile(r"^ *:(?:param|ivar|cvar) [^:]*: (?:(?:that|those) )?(?:of|likewise)\b.*", re.MULTILINE)
 _STARTS = re.compile(r"^(?:[-*>] |\d+\. |\| )", re.MULTILINE)
 
 
@@ -72,6 +73,17 @@ def test_no_docstring_has_words_that_are_read_twice(folder: str) -> None:
         for name, text in docstrings(path)
         if _ANY.search(text)  # most docstrings have none of these words, and need no closer look
         for _, words, better in found_in(text)
+    ]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_a_parameter_is_described_by_a_noun(folder: str) -> None:
+    """``:param path: the path of the znode``, not ``:param path: of the znode``."""
+    bad = [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for found in _NO_NOUN.finditer(path.read_text(encoding="utf-8"))
     ]
     assert not bad, "\n".join(bad)
 

@@ -54,7 +54,8 @@ def _disconnect(control: Control, ask: Ask) -> Any:
 
 
 def _ghost(control: Control, ask: Ask) -> Any:
-    return _with_session(control, ask, control.controls.ghost)
+    swap = ask.values.get("swap", False)
+    return _with_session(control, ask, lambda session: control.controls.ghost(session, swap=swap))
 
 
 def _pause(control: Control, ask: Ask) -> Any:
@@ -101,7 +102,14 @@ ROUTES: Final = (
     Route(
         "POST", "/sessions/{session}/disconnect", _disconnect, "Cut its connection.", serves=("disconnect",)
     ),
-    Route("POST", "/sessions/{session}/ghost", _ghost, "Keep it from its client.", serves=("ghost",)),
+    Route(
+        "POST",
+        "/sessions/{session}/ghost",
+        _ghost,
+        "Keep it from its client.",
+        {"swap": Field("boolean", "give the client another session when it asks for this one")},
+        serves=("ghost",),
+    ),
     Route("POST", "/sessions/{session}/pause", _pause, "Cut its client off, unnoticed.", serves=("pause",)),
     Route("POST", "/sessions/{session}/resume", _resume, "Let its client through.", serves=("resume",)),
     Route("GET", "/names", _names, "The names of sessions, and those that wait for theirs."),

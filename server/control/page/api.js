@@ -8,6 +8,8 @@ export function setToken(given) {
   sessionStorage.setItem("token", given);
 }
 
+export const hasToken = () => Boolean(token);
+
 export class Refused extends Error {
   constructor(status, problem) {
     super(problem.detail || `status ${status}`);

@@ -11,6 +11,7 @@ export function open(place) {
   const state = statusLine();
   const bar = h("div.bar");
   const cards = h("div.cards");
+  put(place, state);
 
   const verb = (word, name, body, props) => doing(word, () => post(`/ensemble/${name}`, body), "", props);
 

@@ -1,14 +1,14 @@
 // What stands between clients and the server: faults, holds; and the server's time.
 
 import { get, post, remove } from "./api.js";
-import { act, badge, check, dim, doing, eachSecond, field, form, h, onChange, put, reconcile, select, submit, textField } from "./dom.js";
+import { act, badge, check, dim, doing, eachSecond, field, form, h, onChange, put, reconcile, select, statusLine, submit, textField } from "./dom.js";
 import { count, duration, sessionId, visible } from "./words.js";
 
 export function open(place) {
   // --- time ---
 
   const time = h("output.time.mono", { "aria-label": "The server's time, in seconds since its start" });
-  const frozen = doing("Freeze", () => post(`/clock/${frozen.dataset.act}`), "", { disabled: true });
+  const frozen = doing("Freeze", () => post(`/clock/${frozen.dataset.act}`), "", { hidden: true, disabled: true });
   const number = (name, value, props) => h("input", { type: "number", name, min: "1", value, ...props });
   const seconds = number("seconds", "10", { min: "0", step: "any", required: true });
   const alive = check("connected clients stay alive", true);
@@ -29,7 +29,8 @@ export function open(place) {
   };
   onChange(adapt, action);
   adapt();
-  const faults = h("ul.armed");
+  const faults = h("ul.armed", { "aria-label": "Faults that are armed" });
+  const looking = statusLine();
   const values = (filled) => {
     const given = Object.fromEntries([...new FormData(filled)].filter(([, value]) => value !== ""));
     if (given.op) given.op = given.op.split(/[\s,]+/).filter(Boolean);
@@ -45,7 +46,7 @@ export function open(place) {
     else if (/^-?\d+$/.test(given.error ?? "")) given.error = Number(given.error);
     return act(() => post("/faults", given), "The fault is armed");
   };
-  const faultCard = h("section.card", h("h2", "Faults"), faults,
+  const faultCard = h("section.card", h("h2", "Faults"), looking, faults,
     form("bar filters", plan, matching(),
       field("When", select("when", [["before", "before it is applied"], ["after", "after it is applied"]])), field("Then", action), error, delay,
       field("From the nth", number("nth", "1")), field("Times (empty: all)", number("times", "1")), submit("Arm")));
@@ -71,13 +72,14 @@ export function open(place) {
     const found = await get("/armed");
     time.textContent = `${found.seconds.toFixed(3)} s`;
     frozen.textContent = found.frozen ? "Unfreeze" : "Freeze";
-    frozen.disabled = false;
+    frozen.hidden = frozen.disabled = false;
+    looking.remove();
     frozen.dataset.act = found.frozen ? "unfreeze" : "freeze";
     reconcile(faults, [...found.faults, ...found.chaos, ...found.others], (one) => one.fault ?? one.chaos ?? one.text, row, (element, one) => put(element,
       words(one.text), one.fault ? badge(`fired ${count(one.fired)} of ${count(one.seen)}`, one.fired ? "bad" : "") : null, badge(one.by),
       one.fault ? doing("Disarm", () => remove(`/faults/${one.fault}`), "Disarmed", { class: "quiet" }) : null,
       one.chaos ? doing("End", () => remove(`/chaos/${one.chaos}`), "The chaos is over", { class: "quiet" }) : null));
-    faults.classList.toggle("none", !faults.firstChild);
+    for (const list of [faults, holds]) list.classList.toggle("none", !list.firstChild);
     reconcile(holds, found.holds, (one) => one.hold, row, (element, one) => put(element, h("span.grow", `Hold ${one.hold}: `, h("span.mono", visible(one.text))), badge(one.by),
       doing("End", () => remove(`/holds/${one.hold}`), "", { class: "quiet" })));
     reconcile(held, found.held, (one) => one.number, row, (element, one) => put(element,

@@ -1,11 +1,13 @@
 // Locks, elections, queues ...: who holds them, and who waits for whom.
 
-import { lines } from "./api.js";
-import { andMore, badge, changed, check, dim, form, h, onChange, put, reconcile, statusLine, svg, textField } from "./dom.js";
-import { count, duration, join, plural, serverNow, sessionName, visible } from "./words.js";
+import { askBack, erase, expire, isAsked, revocable } from "./acts.js";
+import { inUse, readLocks } from "./contention.js";
+import { andMore, attempt, badge, button, changed, check, dim, form, h, linkButton, onChange, put, reconcile, statusLine, svg, textField, to } from "./dom.js";
+import { count, duration, join, plural, serverNow, sessionId, sessionName, visible } from "./words.js";
 import { sessionLink, znodeLink } from "./znode.js";
 
 const MOST = 300; // directories that are drawn
+const ASKED = new Set(["lock", "read-write lock"]);
 
 export function open(place, params) {
   const path = textField("path", "/", { value: params.path || "/", "aria-label": "At and below" });
@@ -14,27 +16,21 @@ export function open(place, params) {
   const rings = h("div.rings");
   const cards = h("div.cards");
   put(place,
-    form("bar", () => refresh(), h("label.inline", "At and below ", path), all, state),
+    form("bar", () => { location.hash = to("locks", { path: path.value || "/" }); refresh(); }, h("label.inline", "At and below ", path), all, state),
     rings, cards);
   onChange(refresh, all);
 
   async function refresh() {
-    const found = [];
-    let last = { directories: 0, cycles: [] };
+    let last;
     try {
-      for await (const batch of lines("/locks", { path: path.value || "/" })) {
-        for (const row of batch) {
-          if (row.done) last = row;
-          else if (found.length < 2000) found.push(row);
-        }
-      }
+      last = await readLocks(path.value || "/");
     } catch (error) {
       if (error.code !== -101) throw error;
       state.textContent = "there is no such znode";
       reconcile(cards, [], () => "", card, update);
       return;
     }
-    const shown = found.filter((row) => all.control.checked || (row.shape !== "group" && (row.held || row.waiting || row.items)));
+    const shown = last.rows.filter((row) => all.control.checked || inUse(row));
     const weight = (row) => (row.waiting ? 0 : row.held ? 1 : 2);
     shown.sort((a, b) => weight(a) - weight(b) || (a.path < b.path ? -1 : 1));
     const locked = new Set(last.cycles.flat().map((step) => step.path));
@@ -58,14 +54,15 @@ export function open(place, params) {
       row.items !== null ? plural(row.items, "item") : null, row.limit !== null ? `${row.limit} at a time` : null];
     put(element,
       h("header", h("h2", znodeLink(row.path)), badge(row.shape, "shape"), row.libraries.map((library) => badge(library)),
-        row.cycle && badge("waits in a circle", "bad"), dim(words.filter(Boolean).join(", "))),
+        row.cycle && badge("deadlock", "bad"), dim(words.filter(Boolean).join(", "))),
       row.holders.length ? h("ul.holders", { "aria-label": "Holders" }, row.holders.map((one) => person(one, row, true))) : null,
       andMore(row.held, row.holders.length, "more hold it"),
       row.waiters.length ? h("ol.waiters", { "aria-label": "Waiters, in order" }, row.waiters.map((one) => person(one, row, false))) : null,
       andMore(row.waiting, row.waiters.length, "more wait"),
       row.remarks.map((remark) => h("p.remark", visible(remark, 500))),
       row.looked_at < row.children ? h("p.remark", `Only the first ${count(row.looked_at)} of ${count(row.children)} children were looked at.`) : null,
-      row.unknown.length ? h("p.dim", `not recognised: ${visible(row.unknown.join(", "))}`) : null);
+      row.unknown.length ? h("p.dim", `not recognised: ${visible(row.unknown.join(", "))}`) : null,
+      h("div.bar", linkButton("Timeline of it", "timeline", { path: `${row.path === "/" ? "" : row.path}/**` }), linkButton("In the tree", "tree", { path: row.path })));
   }
 
   const since = (ms) => (serverNow() - ms < 1000 ? "now" : duration(serverNow() - ms));
@@ -74,14 +71,26 @@ export function open(place, params) {
     const everybody = [...row.holders, ...row.waiters];
     const before = one.waits_for && everybody.find((other) => other.names.includes(one.waits_for));
     const who = (other) => (other.session ? sessionLink(other.session) : dim("no session"));
+    const own = one.data && one.data !== one.session?.name && !isAsked(one) ? one.data : null;
     return h("li", { class: holds ? "holds" : "waits" },
       h("span.state", holds ? (row.shape === "group" || row.shape === "double barrier" ? "in" : "holds") : "waits"),
-      who(one), one.peer && h("span.mono.dim", one.peer),
-      ["read", "write"].includes(one.role) ? badge(one.role, one.role) : null,
-      one.since ? h("span.num", { title: "since", "data-since": one.since }, since(one.since)) : null,
-      before ? dim("for ", who(before)) : one.waits_for ? h("span.dim.mono", `for ${visible(one.waits_for, 60)}`) : null,
-      one.data && one.data !== one.session?.name ? h("span.dim.mono.data-of", { title: "its data" }, `“${visible(one.data, 40)}”`) : null,
-      h("span.mono.dim.node", znodeLink(join(row.path, one.names[0]), one.names[0])));
+      h("div.who",
+        h("div", own && h("b.data-of", { title: "its data" }, `${visible(own)} `), who(one), " ",
+          ["read", "write"].includes(one.role) ? badge(one.role, one.role) : null, isAsked(one) ? badge("asked back", "warn") : null,
+          one.since ? h("span.num", { title: "since", "data-since": one.since }, since(one.since)) : null,
+          before ? dim(" for ", who(before)) : one.waits_for ? h("span.dim.mono", ` for ${visible(one.waits_for, 60)}`) : null),
+        h("div.small.dim", one.session?.name ? `${sessionId(one.session.id)} ` : null, one.peer && h("span.mono", `${one.peer} `), h("span.mono.node", znodeLink(join(row.path, one.names[0]), one.names[0])))),
+      acts(one, row, holds));
+  }
+
+  const expireButton = (session) => button("Expire", () => attempt(() => expire(session)), { class: "danger", "aria-label": `Expire ${visible(sessionName(session))}` });
+
+  function acts(one, row, holds) {
+    const label = (word) => ({ "aria-label": `${word} ${visible(one.names[0])}` });
+    return h("div.acts",
+      holds && ASKED.has(row.shape) && revocable(one) && button("Ask back", () => askBack(row.path, one), label("Ask back")),
+      one.session && expireButton(one.session),
+      button("Delete", () => erase(row.path, one, holds), { class: "danger", ...label("Delete") }));
   }
 
   /** A cycle of waiting: sessions on a circle, an arrow for each wait. */
@@ -102,9 +111,10 @@ export function open(place, params) {
     const words = cycle.map((step, at) => `${sessionName(step.session)} waits at ${step.path} for ${sessionName(cycle[(at + 1) % cycle.length].session)}`);
     const marker = svg("marker", { id: "head", viewBox: "0 0 10 10", refX: 8, refY: 5, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" }, svg("path", { d: "M0 0 10 5 0 10z" }));
     return h("section.ring",
-      h("h2", `${plural(cycle.length, "session")} wait for each other, for ever`),
+      h("h2", `Deadlock: ${plural(cycle.length, "session")} wait for each other, for ever`),
       svg("svg", { viewBox: `0 0 ${wide} ${end}`, role: "img", "aria-label": visible(words.join("; "), 1000) }, svg("defs", marker), arrows, nodes),
-      h("ul.plain", cycle.map((step, at) => h("li", sessionLink(step.session), " waits at ", znodeLink(step.path), " for ", sessionLink(cycle[(at + 1) % cycle.length].session)))));
+      h("ul.plain", cycle.map((step, at) => h("li", sessionLink(step.session), " waits at ", znodeLink(step.path), " for ", sessionLink(cycle[(at + 1) % cycle.length].session), " ", expireButton(step.session)))),
+      h("p", "Each holds what the next one waits for. It ends when one of them gives up, or its session ends."));
   }
 
   return {

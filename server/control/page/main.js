@@ -1,14 +1,17 @@
 // The frame of the page: the views, the state of the server, the colours.
 
 import { events, Gone, Refused, setToken } from "./api.js";
-import { ask, field, h, put, toast } from "./dom.js";
+import { contention } from "./contention.js";
+import { ask, badge, changed, field, h, put, toast } from "./dom.js";
+import { shellPart } from "./shell.js";
 import * as tree from "./tree.js";
 import { count, setServerTime } from "./words.js";
 
 const VIEWS = [
-  ["tree", "Tree", "znodes"], ["sessions", "Sessions", "sessions"], ["locks", "Locks"], ["timeline", "Timeline"],
-  ["watches", "Watches", "watches"], ["faults", "Faults and time", "armed"], ["advice", "Advice"], ["ensemble", "Ensemble"],
+  ["overview", "Overview"], ["tree", "Tree", "znodes"], ["sessions", "Sessions"], ["locks", "Locks"], ["timeline", "Timeline"],
+  ["watches", "Watches", "watches"], ["faults", "Faults and time"], ["advice", "Advice"], ["ensemble", "Ensemble"],
 ];
+const LOCKS = 1000; // ms between two questions whether locks are to be looked at again
 const SILENCE = 12000; // ms without a word from the server, which says something every 5 s
 const RETRY = [300, 600, 1200, 2500, 5000]; // ms
 
@@ -29,12 +32,15 @@ const links = new Map(VIEWS.map(([id, title]) => {
 
 function route() {
   const [id, query = ""] = location.hash.slice(1).split("?");
-  return { id: links.has(id) ? id : "tree", params: Object.fromEntries(new URLSearchParams(query)) };
+  return { id: links.has(id) ? id : "overview", params: Object.fromEntries(new URLSearchParams(query)) };
 }
+
+const shell = shellPart();
 
 async function show() {
   const { id, params } = route();
   if (location.hash === "#main") return;
+  shell.draw(id, params);
   if (id === name && view?.go) {
     view.go(params);
     return;
@@ -45,10 +51,11 @@ async function show() {
   for (const [other, { link }] of links) link.ariaCurrent = other === id ? "page" : null;
   const title = VIEWS.find(([other]) => other === id)[1];
   document.title = `${title} – pyzk-server`;
+  put(main, h("p.empty", { role: "status" }, "loading …"));
   const module = await (id === "tree" ? tree : import(`./${id}.js`)); // the tree asks before the first paint
   if (name !== id || view) return;
   const place = h("section", { class: `view ${id}`, "aria-label": title });
-  put(main, place);
+  put(main, h("h1.unseen", title), place, shell.part);
   view = module.open(place, params);
   look();
 }
@@ -73,7 +80,7 @@ async function refresh() {
         await shown.refresh(figures);
       } catch (error) {
         if (error.status === 401) askToken(error.message);
-        else if (!(error instanceof Refused || error instanceof Gone)) reportError(error);
+        else unlessLost(error);
       }
     }
     const took = performance.now() - started;
@@ -100,6 +107,10 @@ addEventListener("hashchange", show);
 document.addEventListener("visibilitychange", look);
 document.addEventListener("look", look);
 document.addEventListener("tick", () => refresh());
+document.addEventListener("where", () => {
+  const { id, params } = route();
+  shell.draw(id, params);
+});
 
 // --- the state of the server ---
 
@@ -118,7 +129,7 @@ function tell(found) {
     rate.now = (1000 * (found.requests - rate.requests)) / Math.max(at - rate.at, 1);
   }
   Object.assign(rate, { requests: found.requests, at });
-  figures = { ...found, armed: found.faults + found.holds + found.cut_off + (found.paused || found.refusing ? 1 : 0) };
+  figures = { ...found, };
   setServerTime(found.wall_ms);
   byId("host").textContent = found.hosts + (found.server ? `, server ${found.server}: ${found.role}` : "");
   const state = found.paused ? "paused" : found.frozen ? "time is frozen" : found.refusing ? "refuses connections" : "live";
@@ -131,7 +142,28 @@ function tell(found) {
   for (const [id, , key] of VIEWS) {
     if (key) links.get(id).number.textContent = figures[key] ? `\u00a0${count(figures[key])}` : "";
   }
+  const armed = found.faults + found.holds;
+  mark("faults", armed ? `${count(armed)} armed` : "", [found.paused && "paused", found.refusing && "refuses", found.frozen && "frozen"]);
+  mark("sessions", found.sessions ? count(found.sessions) : "", [found.cut_off && `${count(found.cut_off)} paused`]);
   refresh();
+}
+
+setInterval(() => {
+  if (figures && !document.hidden && !document.body.classList.contains("gone")) contention(figures).catch(unlessLost);
+}, LOCKS);
+
+/** What stands at the tab of a view: a number, and what is wrong. */
+function mark(id, number, wrong, kind = "warn") {
+  const place = links.get(id).number;
+  const words = wrong.filter(Boolean);
+  if (changed(place, [number, words])) put(place, number && `\u00a0${number}`, words.map((word) => [" ", badge(word, kind)]));
+}
+
+document.addEventListener("locks", ({ detail: { used, cycles } }) =>
+  mark("locks", used ? count(used) : "", [cycles.length && (cycles.length > 1 ? `${count(cycles.length)} deadlocks` : "1 deadlock")], "bad"));
+
+function unlessLost(error) {
+  if (!(error instanceof Refused || error instanceof Gone)) reportError(error);
 }
 
 async function follow() {

@@ -1,7 +1,8 @@
 // Live sessions and their clients.
 
+import { expire } from "./acts.js";
 import { get, pages, post } from "./api.js";
-import { andMore, ask, badge, button, doing, eachSecond, h, linkButton, look, onInput, put, reconcile, searchField, statusLine, table, to } from "./dom.js";
+import { andMore, attempt, badge, button, doing, eachSecond, h, linkButton, look, onChange, onInput, put, reconcile, searchField, select, statusLine, table, to } from "./dom.js";
 import { count, duration, moment, plural, sessionId, visible } from "./words.js";
 import { definitions, znodeLink } from "./znode.js";
 
@@ -13,6 +14,11 @@ export function open(place, params) {
   let several = false; // servers
   const rates = new Map(); // by id: requests, when, how many per second
   const text = searchField("Name, address or id", "Filter", { value: params.text ?? "" });
+  const order = select("order", [["", "by id"], ["ephemerals", "most ephemerals"], ["watches", "most watches"], ["left", "expires first"], ["age", "oldest connection"]], { "aria-label": "Order" });
+  const ORDERS = {
+    ephemerals: (row) => -row.ephemerals, watches: (row) => -row.watches,
+    left: (row) => row.left_ms ?? Infinity, age: (row) => row.established ?? Infinity,
+  };
   const state = statusLine();
   const body = h("tbody");
   const more = button("Show more", () => { limit += PAGE; refresh(); }, { hidden: true });
@@ -20,16 +26,18 @@ export function open(place, params) {
   const heads = ["Session", "Client", "Timeout", "Expires in", "Last request", "Req/s", "Ephemerals", "Watches"];
   put(place, h("div.split.wide",
     h("div.pane",
-      h("div.bar", text, state),
+      h("div.bar", text, order, state),
       table(heads.map((head, at) => [head, at > 4 || at === 2 ? "num" : ""]), body), more),
     detail));
   onInput(refresh, text);
+  onChange(refresh, order);
 
   function make(row) {
     const link = h("a.mono", { href: to("sessions", { id: row.id }) });
     const left = h("td", h("progress", { max: "1", "aria-label": "timeout left" }), h("span.num"));
     const element = h("tr", h("th", { scope: "row" }, link, h("div.tags")), h("td.mono"), h("td.num"), left,
       ...["", "num", "num", "num"].map((kind) => h("td", { class: kind })));
+    [...element.children].forEach((cell, at) => { cell.dataset.label = heads[at]; }); // a narrow window has no heads
     element.addEventListener("click", (event) => { if (!event.target.closest("a")) location.hash = link.hash; });
     return element;
   }
@@ -41,10 +49,11 @@ export function open(place, params) {
     put(name.lastChild, row.paused && badge("paused", "warn"), row.peer ? null : several ? badge("not at this server") : badge("disconnected", "bad"), row.outstanding ? badge(`${row.outstanding} waiting`, "warn") : null);
     client.textContent = row.peer ?? "–";
     const known = row.left_ms !== null;
+    const left_ms = Math.min(row.left_ms ?? 0, row.timeout_ms); // its end is at the next tick
     left.firstChild.hidden = !known;
-    left.firstChild.value = row.left_ms / row.timeout_ms;
-    left.firstChild.className = row.left_ms < row.timeout_ms / 3 ? "low" : "";
-    left.lastChild.textContent = known ? ` ${duration(row.left_ms)}` : "–";
+    left.firstChild.value = left_ms / row.timeout_ms;
+    left.firstChild.className = left_ms < row.timeout_ms / 3 ? "low" : "";
+    left.lastChild.textContent = known ? ` ${duration(left_ms)}` : "–";
     left.title = known ? "without a sign of life; sessions expire at multiples of the tick" : "the leader counts it";
     timeout.textContent = duration(row.timeout_ms);
     last.textContent = row.last_op ? `${row.last_op}, ${duration(row.last_ms)} ago` : "–";
@@ -70,6 +79,8 @@ export function open(place, params) {
     const { rows } = answer;
     more.hidden = !answer.more;
     state.textContent = plural(answer.count, "live session");
+    const key = ORDERS[order.value];
+    if (key) rows.sort((a, b) => key(a) - key(b) || 0);
     reconcile(body, rows, (row) => row.id, make, update);
     for (const id of rates.keys()) if (!rows.some((row) => row.id === id)) rates.delete(id);
     await showDetail();
@@ -92,14 +103,12 @@ export function open(place, params) {
     if (state === detail.drawn) return;
     detail.drawn = state;
     const tell = (verb) => post(`/sessions/${encodeURIComponent(found.id)}/${verb}`);
-    const expire = () => ask("Expire a session", h("p", "Its ", plural(found.ephemerals, "ephemeral"), ` ${found.ephemerals === 1 ? "is" : "are"} deleted, and its client is told that the session is gone, as if the timeout had passed.`),
-      "Expire", () => tell("expire").then(look), { danger: true });
     put(detail,
       h("h1.mono", visible(found.name || sessionId(found.id))),
       h("div.bar",
         doing("Disconnect", () => tell("disconnect"), "Its connection is cut", { disabled: !found.peer }),
         found.paused ? doing("Resume", () => tell("resume"), "Its client is heard again") : doing("Pause", () => tell("pause"), "Its client is cut off, unnoticed"),
-        button("Expire", expire, { class: "danger" }),
+        button("Expire", () => attempt(() => expire(found)), { class: "danger" }),
         linkButton("Timeline", "timeline", { session: found.id }), linkButton("Watches", "watches", { session: found.id })),
       definitions([
         ["Id", h("span.mono", sessionId(found.id))],

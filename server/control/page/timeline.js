@@ -1,7 +1,7 @@
 // What clients do, live: a line for each request with its reply, event, session and fault.
 
 import { events, get } from "./api.js";
-import { badge, button, changed, check, copy, dim, download, field, form, h, onChange, onInput, put, reconcile, select, statusLine, textField } from "./dom.js";
+import { badge, button, changed, check, copy, dim, download, field, form, h, onChange, onInput, put, reconcile, select, statusLine, textField, to } from "./dom.js";
 import { clock, count, sessionId, visible } from "./words.js";
 import { definitions, sessionLink, znodeLink } from "./znode.js";
 
@@ -47,7 +47,12 @@ export function open(place, params) {
       button("Copy", () => copy(exported(), "The lines are copied")), button("Export", () => download("timeline.txt", [exported()], "text/plain"))),
     state,
     h("div.split.wide", h("div.pane", list), detail));
-  onChange(follow, op, path, session);
+  onChange(() => {
+    const given = { op: op.value, path: path.value, session: session.value };
+    history.replaceState(null, "", to("timeline", Object.fromEntries(Object.entries(given).filter(([, value]) => value))));
+    document.dispatchEvent(new Event("where"));
+    follow();
+  }, op, path, session);
   onChange(draw, outcome, ...boxes.map(([, box]) => box));
   onInput(draw, text);
 
@@ -57,7 +62,13 @@ export function open(place, params) {
   let looked = -Infinity;
   const nameOf = (id) => visible(names.get(sessionId(id)) ?? sessionId(id));
 
-  async function refresh() {
+  let records = true;
+
+  async function refresh(figures) {
+    if (figures && figures.records !== records) {
+      records = figures.records;
+      soon();
+    }
     if (performance.now() - looked < 2000) return;
     looked = performance.now();
     for (const one of (await get("/clients", { limit: 1000 })).clients) {
@@ -142,24 +153,27 @@ export function open(place, params) {
     reconcile(list, wanted, (row) => row.number, make, update);
     if (atEnd) list.scrollTop = list.scrollHeight;
     const cut = rows.length > wanted.length ? `, the last ${count(wanted.length)} shown` : "";
-    state.textContent = rows.length ? `${count(rows.length)} lines${cut}` : "Nothing has happened yet. Use your application: its requests appear here.";
+    state.textContent = rows.length ? `${count(rows.length)} lines${cut}` : `Nothing has happened ${records ? "yet" : "since this page was opened; what was before is not recorded"}. Use your application: its requests appear here.`;
     const row = kept.find((other) => other.number === selected);
     if (row && changed(detail, [selected, row.reply])) show(row);
   }
+
+  /** To ask whether something is there, and hear that it is not, is no failure. */
+  const isAbsence = ({ entry, reply }) => /^exists/.test(reply?.op ?? entry.op ?? "") && /NoNode/.test(String(reply?.error ?? ""));
 
   const make = (row) => h("li", { on: { click: () => choose(row) } });
 
   function update(element, row) {
     const { entry, reply } = row;
     const who = entry.session ? nameOf(entry.session) : entry.client ?? "";
-    const bad = reply?.error || entry.kind === "fault";
-    element.className = `event ${entry.kind} ${bad ? "failed" : ""} ${row.number === selected ? "selected" : ""}`;
+    const bad = (reply?.error && !isAbsence(row)) || entry.kind === "fault";
+    element.className = `event ${entry.kind} ${bad ? "failed" : isAbsence(row) ? "absent" : ""} ${row.number === selected ? "selected" : ""}`;
     if (!changed(element, [who, reply])) return;
     put(element,
       dim(Number.isNaN(row.at) ? "" : clock(row.at)), h("span.who", { title: entry.client ?? "" }, who),
       h("span.sign", { "aria-label": entry.kind }, SIGNS[entry.kind] ?? ""),
       h("span.what", h("button.bare", { type: "button" }, visible(entry.kind === "reply" ? `${entry.op ?? ""} ${entry.path ?? ""}` : entry.text ?? "")),
-        reply && h("span", { class: `result ${reply.error ? "bad" : ""}` }, ` → ${visible(reply.text ?? "")}`)),
+        reply && h("span", { class: `result ${bad ? "bad" : ""}` }, ` → ${visible(reply.text ?? "")}`)),
       h("span.num.dim", reply?.latency_ms === undefined ? "" : `${reply.latency_ms.toFixed(reply.latency_ms < 10 ? 2 : 0)} ms`));
   }
 

@@ -26,6 +26,7 @@ export function open(place, params) {
     form("bar", () => find(), text, where,
       button("+", () => create(selected, select), { class: "quiet", title: "Create a znode below the selected one", "aria-label": "Create a znode below the selected one" })),
     state, list);
+  state.textContent = "loading …";
   put(place, h("div.split", left, detail));
   const znode = openZnode(detail, select);
 
@@ -87,14 +88,13 @@ export function open(place, params) {
     twist.textContent = children && !found ? (row.open ? "▾" : "▸") : "";
     name.textContent = visible(found ? row.path : row.name);
     name.title = visible(row.path, 2000);
-    element.ariaLabel = `${name.textContent}${children ? `, ${plural(children, "child", "children")}` : ""}`;
     const state = shown ? `${shown.kind} ${children} ${shown.bytes} ${shown.owner?.id} ${shown.owner?.name}` : `${children}`;
     if (element.drawn !== state) {
       element.drawn = state;
       put(meta,
         shown && shown.kind !== "persistent" && badge(shown.kind, shown.kind),
         shown?.owner?.name && dim(visible(shown.owner.name)),
-        children ? h("span.dim", { title: plural(children, "child", "children") }, count(children)) : null,
+        children ? h("span.dim", { title: plural(children, "child", "children") }, count(children), h("span.unseen", children === 1 ? " child" : " children")) : null,
         shown?.bytes ? h("span.dim.size", bytes(shown.bytes)) : null);
     }
   }
@@ -159,7 +159,10 @@ export function open(place, params) {
   async function select(path) {
     selected = focus = path;
     const hash = to("tree", { path });
-    if (location.hash !== hash) history.replaceState(null, "", hash);
+    if (location.hash !== hash) {
+      history.replaceState(null, "", hash);
+      document.dispatchEvent(new Event("where"));
+    }
     draw();
     await znode.show(path);
   }
@@ -251,6 +254,7 @@ export function open(place, params) {
       if (!ready) {
         await reveal(selected);
         ready = true;
+        if (!found) state.textContent = "";
         draw();
         await znode.show(selected);
         list.keyed.get(selected)?.scrollIntoView({ block: "nearest" });

@@ -26,7 +26,7 @@ export function open(place, params) {
   onInput(refresh, text);
   onChange(refresh, session, never);
 
-  const make = () => h("tr", h("th", { scope: "row" }), h("td.num"), h("td"));
+  const make = () => h("tr", h("th", { scope: "row" }), h("td.num", { "data-label": "Watchers" }), h("td"));
 
   function update(element, row) {
     if (!changed(element, row)) return;

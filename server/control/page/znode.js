@@ -1,11 +1,12 @@
 // One znode: its data, its Stat in words, its ACL, and what can be done with it.
 
-import { blob, get, post, remove, replace } from "./api.js";
+import { blob, get, lines, post, remove, replace } from "./api.js";
 import { asHex, asJson, asText, fromBase64, isGzip, toBase64, unpacked } from "./data.js";
 import { ask, attempt, badge, button, check, copy, dim, download, field, h, linkButton, look, onChange, put, select as choices, textField, to, toast } from "./dom.js";
 import { baseName, bytes, count, duration, identity, join, kindInWords, moment, parentOf, permissions, plural, sessionName, visible, visibleText } from "./words.js";
 
 const WHOLE = 1024 * 1024; // bytes of data that are read at most
+const FEW = 5; // holders, and waiters, of a lock that are named
 const PIECE = 500000; // characters of an import in one request, which has 4 MiB at most
 
 export const znodeLink = (path, text = path) => h("a.mono", { href: to("tree", { path }) }, visible(text));
@@ -32,9 +33,12 @@ export function openZnode(place, select) {
   async function refresh() {
     if (path === null) return;
     const asked = path;
+    if (!drawn && !place.firstChild) put(place, h("p.empty", { role: "status" }, "loading …"));
     let answer;
+    let lock = null;
     try {
       answer = await get("/znode", { path: asked, length });
+      if (answer.stat.numChildren) [lock] = await held(asked);
     } catch (error) {
       if (asked !== path) return;
       if (error.code !== -101) throw error;
@@ -46,8 +50,8 @@ export function openZnode(place, select) {
       return;
     }
     if (asked !== path) return;
-    shown = answer;
-    const state = JSON.stringify(answer);
+    shown = { ...answer, lock };
+    const state = JSON.stringify(shown);
     if (state !== drawn) {
       drawn = state;
       await draw();
@@ -80,7 +84,8 @@ export function openZnode(place, select) {
         button("Delete", () => erase(own), { class: "danger", disabled: shown.path === "/" }),
         button("Export", () => attempt(async () => download(`${fileName(own.path)}.jsonl`, [await blob("/export", { path: own.path })]))),
         button("Import", () => load(own.path)),
-        linkButton("Timeline", "timeline", { path: shown.path }), linkButton("Locks", "locks", { path: shown.path })),
+        linkButton("Timeline", "timeline", { path: shown.path }), shown.lock?.shape ? null : linkButton("Locks", "locks", { path: shown.path })),
+      shown.lock?.shape && lockPart(shown.lock),
       await dataPart(),
       h("div.columns",
         h("section", h("h2", "Stat"), definitions(facts)),
@@ -88,6 +93,22 @@ export function openZnode(place, select) {
           h("li", h("b", identity(entry)), ` ${permissions(entry.perms)} `, dim(visible(`${entry.scheme}:${entry.id}`))))))));
     const pre = place.querySelector("pre");
     if (pre && scroll) pre.scrollTop = scroll;
+  }
+
+  /** What the directory itself is, if it is one of locks: no more than the one line. */
+  async function held(at) {
+    const found = [];
+    for await (const batch of lines("/locks", { path: at, below: false })) found.push(...batch);
+    return found;
+  }
+
+  function lockPart(lock) {
+    const people = (some) => some.slice(0, FEW).map((one, at) => [at ? ", " : "", one.session ? sessionLink(one.session) : dim("no session"),
+      one.data && one.data !== one.session?.name ? dim(` “${visible(one.data, 60)}”`) : null]);
+    const more = (all) => (all > FEW ? ` and ${count(all - FEW)} more` : null);
+    const holds = lock.held ? ["held by ", people(lock.holders), more(lock.held)] : "nobody holds it";
+    const waits = lock.waiting ? [`; ${count(lock.waiting)} ${lock.waiting === 1 ? "waits" : "wait"}: `, people(lock.waiters), more(lock.waiting)] : null;
+    return h("p.held", badge(lock.shape, "shape"), holds, waits, " ", linkButton("Locks", "locks", { path: shown.path }));
   }
 
   function breadcrumb(whole) {

@@ -40,6 +40,7 @@ def _figures(control: Control) -> dict[str, Any]:
         "bytes": engine.tree.data_size,
         "sessions": len(engine.sessions),
         "connections": len(running.service.connections),
+        "expired": engine.stats.sessions_expired,
         "watches": engine.watches.count(),
         "requests": engine.stats.packets_received,
         "faults": len(running.gate.injectors),
@@ -74,7 +75,8 @@ def _live(control: Control, ask: Ask) -> Response:
 async def _tell(control: Control, send: Send) -> None:
     control.watchers += 1
     number = control.controls.running.service.server_id  # 0 for a single server
-    fixed = {"version": __version__, "hosts": control.controls.hosts, "server": number}
+    emulates = control.controls.running.service.settings.emulate
+    fixed = {"version": __version__, "hosts": control.controls.hosts, "server": number, "emulates": emulates}
     told: tuple[Any, ...] = ()
     looks = 0
     try:

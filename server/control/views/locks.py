@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ....protocol.layouts import Layout, Participant, Wait, find_cycles, waits
 from ...core.znode import Znode
 from ...net.http import Response, Send
-from ...testing.directories import LOOKED_AT, recognised
+from ...testing.directories import LOOKED_AT, Found, layout_at, recognised
 from .. import forms
-from ..routes import Ask, Route
+from ..routes import Ask, Field, Route
 from .common import PATH, session_label, znode_at, zxid_form
 from .tree import LINES, line
 from .turns import Turns
@@ -34,17 +34,23 @@ _MOST_WAITS: Final = 500
 
 def _locks(control: Control, ask: Ask) -> Response:
     path = ask.values.get("path", "/")
-    znode_at(control, path)
-    return Response(200, headers=LINES, stream=partial(_found, control, path))
+    node = znode_at(control, path)
+    found: Iterable[Found | None]
+    if not ask.values.get("below", True):
+        layout = layout_at(control.controls.running.engine.tree, path)
+        found = [] if layout is None else [(path, node, layout)]
+    else:
+        found = recognised(control.controls.running.engine.tree, path)
+    return Response(200, headers=LINES, stream=partial(_found, control, found))
 
 
-async def _found(control: Control, path: str, send: Send) -> None:
+async def _found(control: Control, directories: Iterable[Found | None], send: Send) -> None:
     """Send a line for each directory that is recognised, and one with the cycles of waiting."""
-    tree, turns = control.controls.running.engine.tree, Turns()
+    turns = Turns()
     waiting: list[Wait] = []
     count = 0
     await send(b"")
-    for found in recognised(tree, path):
+    for found in directories:
         await turns.pause()
         if found is None:
             continue
@@ -96,6 +102,7 @@ def _participant(control: Control, entry: Participant) -> dict[str, Any]:
         "peer": None if peer is None else forms.address_form(peer),
         "since": stat.ctime if stat else None,
         "zxid": zxid_form(stat.czxid) if stat else None,
+        "version": stat.version if stat else None,
         "data": (data or b"")[:_DATA].decode(errors="replace"),
     }
 
@@ -106,7 +113,10 @@ ROUTES: Final = (
         "/locks",
         _locks,
         "Locks, elections, semaphores, barriers, queues and groups at and below a path, a line for each.",
-        {"path": PATH},
+        {
+            "path": PATH,
+            "below": Field("boolean", "whether what is below the path is looked at too; it is if not given"),
+        },
         answer="Lines, in no order; the last one has `done`, and the cycles of waiting sessions.",
         needs_history=False,
     ),

@@ -23,12 +23,12 @@ _MOST_NAMED: Final = 10
 class Finding:
     """What a rule has found.
 
-    :ivar rule: its name.
-    :ivar explanation: what is wrong with it, in plain words.
+    :ivar rule: the name of the rule.
+    :ivar explanation: what is wrong, in plain words.
     :ivar evidence: what was seen, in words.
     :ivar remedy: what to do instead.
-    :ivar sessions: ids of those concerned, at most 10.
-    :ivar paths: of the znodes concerned, at most 10.
+    :ivar sessions: the ids of the sessions concerned, at most 10.
+    :ivar paths: the paths of the znodes concerned, at most 10.
     :ivar count: how often it was seen; ``evidence`` says what is counted.
     :ivar first: when it was seen first, in seconds on the server's clock since its start.
     :ivar last: when it was seen last, in seconds on the server's clock since its start.
@@ -99,7 +99,7 @@ class Rule:
     ) -> None:
         """Add to the finding about a subject, or begin it.
 
-        :param evidence: in words; ``{count}`` is how often it was seen.
+        :param evidence: the evidence in words; ``{count}`` is how often it was seen.
         :param count: how often in all; None is once more.
         """
         case = self._cases[subject]

@@ -24,7 +24,7 @@ POLLS: Final = 20
 class _Listing:
     """
     :ivar read: the children read one by one since the list was read.
-    :ivar before: those of the round before.
+    :ivar before: the reads of the round before.
     :ivar again: how many have been read in both.
     :ivar rounds: how often so many of them were read again.
     """

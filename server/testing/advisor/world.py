@@ -24,17 +24,18 @@ Place: TypeAlias = tuple[int, int]
 class Exchange:
     """A request, and what became of it.
 
-    :ivar time: of its end, in seconds on the server's clock since its start.
+    :ivar time: the time of its end, in seconds on the server's clock since its start.
     :ivar server: the number of the server, in an ensemble; else 0.
     :ivar began: which entry of the history its request was.
     :ivar ended: which entry its end was.
-    :ivar zxid: of the reply: of a write its own, of a read the last one that its server had applied.
+    :ivar zxid: the zxid of the reply: for a write its own, for a read the last one that its server had
+        applied.
     :ivar asked: its operations: several of a multi.
     :ivar err: the error code of the reply, or of what was refused in a multi; None if the connection ended
         before the reply.
     :ivar refused: the operation to which the error code belongs.
-    :ivar size: of the request, in bytes.
-    :ivar reply_size: of the reply, in bytes.
+    :ivar size: the size of the request, in bytes.
+    :ivar reply_size: the size of the reply, in bytes.
     :ivar answer: a number that is another for another reply.
     :ivar created: the path of a new znode.
     """
@@ -64,7 +65,7 @@ class Client:
     """A session.
 
     :ivar host: the address of its client, without the port.
-    :ivar began: in seconds on the server's clock since its start.
+    :ivar began: when it began, in seconds on the server's clock since its start.
     :ivar connection: its connection, if it has one.
     :ivar left: when its connection ended, if it has none.
     :ivar steered: whether the test has cut it off, or affected a message of it.
@@ -137,7 +138,7 @@ class World:
     """
     :param max_buffer: ``jute.maxbuffer`` of the server, in bytes.
     :ivar clients: the live sessions, by id.
-    :ivar owners: of the ephemerals, by path.
+    :ivar owners: the owners of the ephemerals, by path.
     """
 
     def __init__(self, max_buffer: int) -> None:

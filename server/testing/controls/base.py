@@ -3,6 +3,10 @@
 Each control runs in the thread of its servers. First the servers handle all messages that have reached them.
 The control returns when its effects have been sent. So it comes after everything that clients sent before it,
 and before everything that they send later. The decorator :func:`control` does all of that.
+
+An error that says what a test did wrong, or found, loses the frames inside the control. Any other error may
+be a bug in this project: it keeps its frames, and pytest hides only those that carry a call to the server's
+thread.
 """
 
 from __future__ import annotations
@@ -15,14 +19,16 @@ from collections.abc import Callable, Generator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ....protocol.control_verbs import VERBS
+from ....protocol.errors import ZooKeeperError
 from ...core.engine import Engine
 from ...core.sessions import Session
+from ...ensemble.errors import EnsembleError
 from ...net.clock import Clock
 from ..clock import ServerClock
 from ..finding import find, unknown
 from ..history import EntryKind
 from ..running import Running
-from ..sessions import SessionRef
+from ..sessions import SessionRef, UnknownSessionError
 from ..steps import finish
 
 B = TypeVar("B", bound="Base")
@@ -33,12 +39,36 @@ FURTHEST = 1_000_000_000
 """Seconds that time may jump ahead at once, 30 years: the times of znodes are numbers of 64 bits."""
 
 
-def control(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
-    """Make a method a control, by the rules at the head of this module."""
+SHORT = (AssertionError, EnsembleError, UnknownSessionError, ZooKeeperError)
+"""The errors that lose their frames."""
+
+
+def short(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
+    """Take the frames inside of a method from the errors in :data:`SHORT`."""
 
     @functools.wraps(method)
     def call(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        try:
+            return method(self, *args, **kwargs)
+        except SHORT as error:
+            if error.__traceback__ is not None:
+                error.__traceback__.tb_next = None
+            raise
+
+    return call
+
+
+def control(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
+    """Make a method a control, by the rules at the head of this module."""
+
+    @short
+    @functools.wraps(method)
+    def call(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+
         def act() -> T:
+            __tracebackhide__ = True
             self._receive()
             try:
                 return method(self, *args, **kwargs)
@@ -54,8 +84,10 @@ def verb(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], 
     """Make a method one of the verbs of an ensemble: its arguments are checked before anything is done."""
     checks, signature = VERBS[method.__name__], inspect.signature(method)
 
+    @short
     @functools.wraps(method)
     def call(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
         checks.check(signature.bind(self, *args, **kwargs).arguments)
         return method(self, *args, **kwargs)
 

@@ -108,7 +108,7 @@ def timeline_of(
 
     :param since: the time of the first entries, in seconds on the server's clock since its start.
     :param until: the time of the last entries, in seconds on the server's clock since its start.
-    :param options: those of :func:`.timeline.drawing`.
+    :param options: the options of :func:`.timeline.drawing`.
     """
     told, running = controls.running.told, controls.running
     if told is None:

@@ -62,19 +62,22 @@ class SessionControls(ServerBase):
             client.abort(f"a control has disconnected it{mark()}")
 
     @control
-    def ghost(self, session: SessionRef) -> None:
+    def ghost(self, session: SessionRef, *, swap: bool = False) -> None:
         """Make a session a ghost: disconnect its client, which must then begin a new session. The server
         keeps the old session, with its ephemerals, until its timeout.
 
         The same happens to a program that restarts, or that loses the password of its session: the ephemerals
         of its old session are in the way of the new ones, and disappear later.
 
+        :param swap: answer the client that asks for its session with a new one, as ClickHouse Keeper does. A
+            client that does not compare the ids believes that it has its session back.
         :raises UnknownSessionError: there is no such session.
         """
         found = self._find(session)
-        self._enter(f"ghost {session_text(found.id)}", found.id)
-        self.running.gate.ghosts.add(found.id)
-        self.running.gate.update()
+        self._enter(f"ghost {session_text(found.id)}{' swapped' if swap else ''}", found.id)
+        gate = self.running.gate
+        (gate.swapped if swap else gate.ghosts).add(found.id)
+        gate.update()
         client = self.running.engine.client_of(found)
         if client is not None:
             client.abort(f"a control has made its session a ghost{mark()}")

@@ -14,7 +14,7 @@ from ..describe import some
 from ..snapshots import Snapshot
 from ..steps import finish
 from ..tree_io import Node
-from .base import ServerBase, control
+from .base import ServerBase, control, short
 
 
 class TreeControls(ServerBase):
@@ -60,6 +60,7 @@ class TreeControls(ServerBase):
     def _nodes(self, path: str = "/") -> dict[str, Node]:
         return tree_io.read(self.running.engine.tree, path)
 
+    @short
     def assert_tree(self, expected: Mapping[str, Any], path: str = "/") -> None:
         """Check that the tree at and below ``path`` is as expected.
 
@@ -67,8 +68,10 @@ class TreeControls(ServerBase):
             parent for which no value is given. A plain value is compared with the data only; a
             :class:`.tree_io.Node` is compared with the kind and the ACL too.
         :raises AssertionError: the tree differs; the message has a line for each znode that differs.
+        :raises TypeError: the tree is no mapping, or the path no text.
         """
-        actual = tree_io.read(self.running.engine.tree, path)
+        _check_order(expected, path)
+        actual = self._nodes(path)
         lines = finish(tree_io.differences(finish(expecting(path, expected)), actual.items()))
         if lines:
             raise AssertionError(differs(path, lines))
@@ -104,6 +107,18 @@ class TreeControls(ServerBase):
         """
         self._enter(restoring(snapshot))
         snapshot.restore(self.writer())
+
+
+def _check_order(tree: object, path: object) -> None:
+    """Check the types of the arguments of :meth:`TreeControls.assert_tree`.
+
+    :raises TypeError: with a guess if they are in the wrong order.
+    """
+    if isinstance(tree, Mapping) and isinstance(path, str):
+        return
+    swapped = isinstance(tree, str) and isinstance(path, Mapping)
+    guess = f"; perhaps assert_tree({{...}}, {tree!r})" if swapped else ""
+    raise TypeError(f"assert_tree takes the tree, and then the path{guess}")
 
 
 def load_steps(

@@ -245,7 +245,7 @@ async def test_the_server_says_where_it_is(api: Api) -> None:
         ("POST", "/clock/advance", {}, 400, "missing seconds"),
         ("POST", "/clock/advance", {"seconds": "1"}, 400, "number"),
         ("POST", "/clock/advance", {"seconds": True}, 400, "number"),
-        ("POST", "/clock/advance", {"seconds": 1e10}, 400, "at most 1,000,000,000 s"),
+        ("POST", "/clock/advance", {"seconds": 1e10}, 400, "seconds must be from 0 to 1,000,000,000"),
         ("POST", "/faults", {"op": [1]}, 400, "items of type string"),
         ("POST", "/notes", {"text": "x" * 10_001}, 400, "10,000"),
         ("POST", "/notes", {"text": "\ud800"}, 400, "JSON"),

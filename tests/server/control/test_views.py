@@ -332,6 +332,11 @@ async def test_locks_and_a_cycle_of_waiting(api: Api) -> None:
         (f"0x{clients[1].session_id:x}", "/locks/a"),
         (f"0x{clients[0].session_id:x}", "/locks/b"),
     }
+    assert a["holders"][0]["version"] == 0
+    rows = await api.get("/locks?path=/locks&below=false")
+    assert [row.get("path") for row in rows] == [None], "locks is no lock, and what is below is not asked for"
+    row, last = await api.get("/locks?path=/locks/c&below=false")
+    assert (row["path"], row["held"], last["directories"]) == ("/locks/c", 1, 1)
     *rows, last = await api.get("/locks?path=/locks/c")
     assert ([row["path"] for row in rows], last["cycles"]) == (["/locks/c"], [])
 
@@ -461,6 +466,7 @@ async def test_figures_come_as_soon_as_they_change_and_every_5_seconds(
         nursery.start_soon(follow, api, send)
         first = await figures.receive()
         assert (first["znodes"], first["sessions"], first["frozen"]) == (4, 0, True)
+        assert (first["expired"], first["emulates"]) == (0, server.running.service.settings.emulate)
         begun = trio.current_time()
         assert await figures.receive() == first
         assert trio.current_time() - begun == pytest.approx(5)

@@ -46,7 +46,7 @@ def visit(browser: Browser, server: EmbeddedServer) -> Iterator[Callable[..., Pa
     """Opens the page at a view; it is closed after the test, which fails if the console told an error."""
     opened = []
 
-    def visit(hash: str = "", **options: object) -> Page:
+    def visit(hash: str = "#tree", **options: object) -> Page:
         assert server.url is not None
         context = browser.open(server.url + hash, **options)  # type: ignore[arg-type]
         page = context.__enter__()

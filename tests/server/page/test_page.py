@@ -16,14 +16,14 @@ from tests.support.ports import kept_ports
 
 Connect = Callable[[str], KazooClient]
 Visit = Callable[..., Page]
-VIEWS = ("tree", "sessions", "locks", "timeline", "watches", "faults", "advice", "ensemble")
+VIEWS = ("overview", "tree", "sessions", "locks", "timeline", "watches", "faults", "advice", "ensemble")
 
 
 def test_it_says_when_the_server_is_gone_and_on_again(browser: Browser) -> None:
     with (
         kept_ports(1) as (port,),
         EmbeddedServer(port=port) as first,
-        browser.open(f"http://127.0.0.1:{port}/") as page,
+        browser.open(f"http://127.0.0.1:{port}/#tree") as page,
     ):
         first.load({"before": ""})
         page.allowed.append("ERR_")
@@ -43,7 +43,7 @@ def test_what_a_click_asks_for_fails_with_a_word_while_the_server_is_gone(browse
     """It was an exception that nobody caught, and the page said nothing."""
     with EmbeddedServer() as server:
         server.load({"a": {"b": ""}})
-        with browser.open(str(server.url)) as page:
+        with browser.open(f"{server.url}#tree") as page:
             page.allowed.append("ERR_")
             page.see("a", ".rows")
             server.stop()
@@ -57,7 +57,7 @@ def test_what_a_click_asks_for_fails_with_a_word_while_the_server_is_gone(browse
 def test_a_server_for_other_machines_asks_for_the_token(browser: Browser) -> None:
     with EmbeddedServer(host="0.0.0.0", control_token="open sesame") as server:
         server.load({"a": ""})
-        with browser.open(f"http://127.0.0.1:{server.port}/") as page:
+        with browser.open(f"http://127.0.0.1:{server.port}/#tree") as page:
             page.see("This server wants a token", "dialog")
             page.fill("dialog input", "wrong")
             page.click("Use it")
@@ -241,6 +241,17 @@ def test_no_script_of_hostile_names_and_values_runs(
     assert not [url for url in page.requests if not url.startswith((server.url or "", "blob:"))]
 
 
+CUT_OFF = """
+[...document.querySelectorAll("header, header *, nav, nav *, main *")]
+  .filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 1)
+  .filter(e => getComputedStyle(e).overflowX !== "visible")
+  .filter(e => !e.matches(".row .name"))
+  .map(e => e.outerHTML.slice(0, 100))
+"""
+"""What has more in it than its width shows. The names in the tree are shortened: the znode beside it has the
+whole path."""
+
+
 # --- for everybody ---------------------------------------------------------------------------------------
 
 
@@ -252,6 +263,7 @@ def test_a_narrow_window_needs_no_scrolling_aside(view: str, connect: Connect, v
     page = visit(f"#{view}", width=360, height=640, dark=True)
     page.until(f"document.querySelector('.view.{view}')")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate(CUT_OFF) == [], "nothing is cut off aside"
     light = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(light)
     page.dark(False)

@@ -17,14 +17,14 @@ from kazoo.exceptions import KazooException, NoNodeError
 from pyzk.client import connect as connect_ours
 from pyzk.recipes import Lock
 from pyzk.server.testing import EmbeddedServer
-from tests.support.browser import Browser, Page
+from tests.support.browser import PATIENCE, Browser, Page
 
 Connect = Callable[[str], KazooClient]
 Visit = Callable[..., Page]
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -61,6 +61,11 @@ def test_sessions(server: EmbeddedServer, connect: Connect, visit: Visit) -> Non
         assert cells[1] == f"{info.peer[0]}:{info.peer[1]}"
         assert cells[2] == f"{info.timeout_ms / 1000:.0f} s"
         assert cells[6:] == [str(len(info.ephemerals)), str(len(info.watches))]
+    clients["beta"].exists("/nothing too", watch=print)
+    page.fill("[aria-label='Order']", "watches")
+    page.until("document.querySelector('tbody tr').innerText.includes('beta')")
+    page.fill("[aria-label='Order']", "ephemerals")
+    page.until("document.querySelector('tbody tr').innerText.includes('alpha')")
     page.click("alpha", "tbody a")
     page.see("/mine", ".detail")
     assert f"0x{clients['alpha'].client_id[0]:x}" in page.text(".detail")

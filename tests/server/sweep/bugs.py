@@ -103,7 +103,101 @@ async def crossed_locks(lab: Lab) -> None:
     await lab.together(partial(work, lab, first, "/x", "/y"), partial(work, lab, second, "/y", "/x"))
 
 
-ORDERS = [lost_update, check_then_create, parent_vanishes, stale_read, crossed_locks]
+async def watch_behind_the_read(lab: Lab) -> None:
+    """What is read first and watched later may change between the two."""
+    lab.server.load({"/config": "old"})
+
+    async def follows(lab: Lab, zk: ZooKeeper) -> None:
+        seen, _ = await zk.get("/config")
+        async with zk.watch("/config") as events:
+            await zk.exists("/log")
+            with trio.move_on_after(30):
+                while seen != b"new":
+                    await anext(aiter(events))
+                    seen, _ = await zk.get("/config")
+        assert seen == b"new", "the change was missed"
+
+    async def changes(lab: Lab, zk: ZooKeeper) -> None:
+        await zk.exists("/log")
+        await zk.exists("/log")
+        await zk.exists("/log")
+        await zk.set("/config", b"new")
+
+    first, second = await lab.client("a"), await lab.client("b")
+    await lab.together(partial(follows, lab, first), partial(changes, lab, second))
+
+
+async def name_by_count(lab: Lab) -> None:
+    """A name that is the number of names so far."""
+    lab.server.load({"/members": {}})
+
+    async def work(lab: Lab, zk: ZooKeeper) -> None:
+        names = await zk.get_children("/members")
+        await zk.create(f"/members/{len(names)}", ephemeral=True)
+
+    await _two(lab, work)
+
+
+async def taken_twice(lab: Lab) -> None:
+    """An item that is done before it is deleted, whoever else does it."""
+    lab.server.load({"/queue": {"item": ""}})
+    done = []
+
+    async def work(lab: Lab, zk: ZooKeeper) -> None:
+        for name in await zk.get_children("/queue"):
+            with suppress(NoNodeError):
+                await zk.get(f"/queue/{name}")
+                done.append(name)
+                await zk.delete(f"/queue/{name}")
+
+    await _two(lab, work)
+    assert done == ["item"], f"done: {done}"
+
+
+async def released_by_number(lab: Lab) -> None:
+    """Whoever leaves deletes the first znode, which may be another's by then."""
+    lab.server.load({"/lock": {}})
+
+    async def work(lab: Lab, zk: ZooKeeper) -> None:
+        mine = await zk.create("/lock/n-", ephemeral=True, sequential=True)
+        names = await zk.get_children("/lock")
+        first = min(names)
+        await zk.exists("/lock")
+        await zk.delete(f"/lock/{first}")
+        left = await zk.get_children("/lock")
+        assert len(names) > 1 or mine.rpartition("/")[2] not in left
+
+    await _two(lab, work)
+
+
+async def sum_of_two(lab: Lab) -> None:
+    """A reader sees a transfer half done."""
+    lab.server.load({"/x": "5", "/y": "5"})
+
+    async def moves(lab: Lab, zk: ZooKeeper) -> None:
+        await zk.set("/x", b"4")
+        await zk.set("/y", b"6")
+
+    async def adds(lab: Lab, zk: ZooKeeper) -> None:
+        values = [int((await zk.get(path))[0] or b"") for path in ("/x", "/y")]
+        assert sum(values) == 10, f"{values} are not 10"
+
+    first, second = await lab.client("a"), await lab.client("b")
+    await lab.together(partial(adds, lab, first), partial(moves, lab, second))
+
+
+ORDERS = [
+    lost_update,
+    check_then_create,
+    parent_vanishes,
+    stale_read,
+    crossed_locks,
+    watch_behind_the_read,
+    name_by_count,
+    taken_twice,
+    released_by_number,
+    sum_of_two,
+]
 """What fails in some order of the requests."""
 
 
@@ -177,5 +271,64 @@ async def half_registration(lab: Lab) -> None:
     await _two(lab, work)
 
 
-FAULTS = [repeated_increment, lock_without_identity, half_registration]
+async def deleted_twice(lab: Lab) -> None:
+    """A delete that is repeated finds nothing, and that is taken for an error."""
+    lab.server.load({"/a": "", "/b": ""})
+
+    async def work(path: str, zk: ZooKeeper) -> None:
+        while True:
+            try:
+                await zk.delete(path)
+                return
+            except ConnectionLossError:
+                pass
+
+    first, second = await lab.client("a"), await lab.client("b")
+    await lab.together(partial(work, "/a", first), partial(work, "/b", second))
+
+
+async def nobody_leads(lab: Lab) -> None:
+    """A candidate whose own znode stands there takes it for another's."""
+    leaders = []
+
+    async def work(lab: Lab, zk: ZooKeeper) -> None:
+        while True:
+            try:
+                await zk.create("/leader", ephemeral=True)
+                leaders.append(zk)
+                return
+            except NodeExistsError:
+                return
+            except ConnectionLossError:
+                pass
+
+    await _two(lab, work)
+    assert len(leaders) == 1, f"{len(leaders)} leaders"
+
+
+async def put_twice(lab: Lab) -> None:
+    """A sequential znode that is made again after a lost reply."""
+    lab.server.load({"/queue": {}})
+
+    async def work(lab: Lab, zk: ZooKeeper) -> None:
+        while True:
+            try:
+                await zk.create("/queue/item-", sequential=True)
+                return
+            except ConnectionLossError:
+                pass
+
+    first = await _two(lab, work)
+    items = await first.get_children("/queue")
+    assert len(items) == 2, f"two items were put, and there are {len(items)}"
+
+
+FAULTS = [
+    repeated_increment,
+    lock_without_identity,
+    half_registration,
+    deleted_twice,
+    nobody_leads,
+    put_twice,
+]
 """What some fault breaks, in the order of each in turn."""

@@ -96,7 +96,10 @@ def _every_outcome(scenario: Scenario, most: int) -> set[tuple[str, str]]:
     raise AssertionError(f"more than {most} orders")
 
 
-@pytest.mark.parametrize("scenario", bugs.ORDERS[:2] + bugs.ORDERS[3:4], ids=lambda bug: bug.__name__)
+SMALL = [bugs.lost_update, bugs.check_then_create, bugs.stale_read, bugs.name_by_count, bugs.sum_of_two]
+
+
+@pytest.mark.parametrize("scenario", SMALL, ids=lambda bug: bug.__name__)
 def test_reduction_misses_no_outcome(scenario: Scenario) -> None:
     explorer, found = Explorer(), set()
     while explorer.more:

@@ -202,8 +202,8 @@ def test_an_error_of_a_thread_beside_the_clients() -> None:
 def test_who_waits_for_a_lock_of_elsewhere_is_not_controlled(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(turns, "_SILENCE", 0.05)
-    monkeypatch.setattr(turns, "_PATIENCE", 2)
+    monkeypatch.setattr(turns, "_SILENCE", 0.2)
+    monkeypatch.setattr(turns, "_PATIENCE", 10)
     lock = threading.Lock()
 
     def scenario(lab: ThreadLab) -> None:
@@ -215,9 +215,10 @@ def test_who_waits_for_a_lock_of_elsewhere_is_not_controlled(
 
         lab.together(partial(work, first), partial(work, second))
 
-    with pytest.raises(NotControlled, match=r"does not come back\. Does it wait in"):
+    where = f"test_threads.py:{work_line()}"
+    with pytest.raises(NotControlled, match=rf"{where} does not come back. Does it wait in"):
         run(scenario, Rounds())
-    assert f"test_threads.py:{work_line()}" in capsys.readouterr().err
+    assert f"sweep: waits for the thread b at {Path(__file__)}:{work_line()}\n" in capsys.readouterr().err
 
 
 def work_line() -> int:

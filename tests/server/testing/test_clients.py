@@ -68,6 +68,19 @@ ASYNCIO = """
         await zk_server.wait_for("/a")
         assert False
 """
+AIOZK = """
+    import pytest
+    from pyzk.server.testing import clients
+
+    zk_theirs = clients.zk_aiozk(plugin="asyncio")
+
+    @pytest.mark.asyncio
+    async def test_it(zk_server, zk_theirs, zk_aio):
+        await zk_theirs.create("/a")
+        await zk_server.wait_for("/a")
+        assert await zk_aio.exists("/a")
+        assert False
+"""
 CASES = """
     import unittest
     from kazoo.client import KazooClient
@@ -111,8 +124,14 @@ CASES = """
             ["zk_aio", "zk_other"],
             ["/a"],
         ),
+        (
+            AIOZK,
+            ["-p", "no:trio", "-o", "asyncio_default_fixture_loop_scope=function"],
+            ["zk_theirs", "zk_aio"],
+            ["/a"],
+        ),
     ],
-    ids=["threads", "trio", "anyio", "asyncio"],
+    ids=["threads", "trio", "anyio", "asyncio", "aiozk"],
 )
 def test_a_failure_names_its_clients(
     pytester: pytest.Pytester,

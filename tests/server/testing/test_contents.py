@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pyzk.protocol.errors import BadArgumentsError, NoChildrenForEphemeralsError
 from pyzk.protocol.operations import OpCode
 from pyzk.server import open_server
 from pyzk.server.core import tree as trees
-from pyzk.server.testing import Node
+from pyzk.server.testing import EmbeddedServer, Node
 
 from ...support.counting import count_calls
 from ...support.wire import Event, StreamClient
@@ -224,3 +225,33 @@ async def test_snapshots_take_few_calls() -> None:
     async with open_server() as server:
         server.load({f"/p{i}": {f"c{n}": bytes(10) for n in range(9)} for i in range(10)})
         assert count_calls(lambda: server.restore(server.snapshot())) < 700
+
+
+def test_errors_of_controls_have_one_frame_of_ours(server: EmbeddedServer) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: server.assert_tree({"/a": "1"}),
+        lambda: server.expire(7),
+        lambda: server.load({"a\0": ""}),
+    ]
+    for call in calls:
+        with pytest.raises((AssertionError, LookupError, BadArgumentsError)) as caught:
+            call()
+        names = [str(entry.frame.f_globals["__name__"]) for entry in caught.traceback]
+        assert names == [__name__, __name__, "pyzk.server.testing.controls.base"]
+
+
+def test_a_bug_keeps_its_frames(server: EmbeddedServer) -> None:
+    def bug() -> None:
+        raise KeyError("bug")
+
+    with pytest.raises(KeyError) as caught:
+        server.run(bug)
+    assert caught.traceback[-1].name == "bug"
+    assert not any("concurrent" in str(entry.path) for entry in caught.traceback)
+
+
+def test_arguments_of_assert_tree_in_the_wrong_order(server: EmbeddedServer) -> None:
+    with pytest.raises(TypeError, match=r"perhaps assert_tree\(\{...\}, '/'\)"):
+        server.assert_tree("/", {"a": ""})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"takes the tree, and then the path$"):
+        server.assert_tree({}, 1)  # type: ignore[arg-type]

@@ -81,6 +81,51 @@ def test_a_wait_in_vain_shows_the_timeline_once(pytester: pytest.Pytester) -> No
     assert "in_thread.py" not in text
 
 
+def test_a_failure_shows_the_lines_of_the_test_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from pyzk.server.testing import EmbeddedEnsemble, EmbeddedServer, open_server
+
+        def test_tree(zk_server):
+            zk_server.assert_tree({"/a": "1"})
+
+        def test_session(zk_server):
+            zk_server.expire(7)
+
+        def test_ensemble(zk_ensemble):
+            zk_ensemble.expire(7)
+
+        def test_fault(zk_server):
+            with zk_server.fault("create", required=True):
+                pass
+
+        async def in_trio():
+            async with open_server() as server:
+                server.assert_tree({"/a": "1"})
+
+        def test_trio():
+            import trio
+            trio.run(in_trio)
+
+        @pytest.mark.parametrize("kind", [EmbeddedServer, EmbeddedEnsemble])
+        @pytest.mark.parametrize("setting", [{"ticktime": 1}, {"tick_time": "1"}])
+        def test_setting(kind, setting):
+            kind(**setting)
+        """
+    )
+    result = pytester.runpytest("--zk-timeline=never", "--tb=short")
+    result.assert_outcomes(failed=9)
+    text = result.stdout.str()
+    for shown in ("in_thread.py", "_base.py", "controls", "faults.py", "embedded"):
+        assert f"{shown}:" not in text
+        assert f"/{shown}/" not in text
+    assert "- /a  is missing, expected '1'" in text
+    assert "there is no session 0x7" in text
+    assert "there is no setting 'ticktime'; perhaps tick_time" in text
+    assert "tick_time must be a whole number, not '1'" in text
+
+
 def test_an_ensemble_shows_its_timeline(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -198,8 +243,7 @@ def test_leaks_are_an_error_for_those_who_ask(pytester: pytest.Pytester, how: st
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(
         [
-            "the test has left something behind:",
-            "  session 0x* was never closed",
+            "the test has left behind: session 0x* was never closed",
             "Timeline of *",
             "*new session*",
         ]

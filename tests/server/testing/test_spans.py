@@ -16,9 +16,11 @@ from kazoo.client import KazooClient
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ExistsRequest
 from pyzk.server import open_server
-from pyzk.server.testing import EmbeddedServer, spans
+from pyzk.server.testing import EmbeddedServer, open_ensemble, spans
 from pyzk.server.testing.spans import Exporter, Spans
 from tests.support.wire import ClosedError, StreamClient, WireClient
+
+pytest_plugins = "pytester"
 
 
 class Collector:
@@ -194,6 +196,42 @@ async def test_the_oldest_requests_without_a_reply_are_forgotten(
     left = [span for span in collector.spans if span["name"] == "exists"]
     assert {span["resource"]["zookeeper.session"] for span in left} == {f"0x{second.session_id:x}"}
     assert ["no reply" in span["status"]["message"] for span in left] == [True, True]
+
+
+async def test_a_server_and_an_ensemble_in_trio(collector: Collector) -> None:
+    async with open_server(otlp=collector.url) as server:
+        await StreamClient(server.open_stream()).connect()
+    async with open_ensemble(otlp=collector.url) as ensemble:
+        await StreamClient(ensemble[1].open_stream()).connect()
+    begun = [span for span in collector.spans if span["name"] == "session begins"]
+    assert [span.get("zookeeper.server", "") for span in begun] == ["", "3"]  # its leader
+
+
+@pytest.mark.parametrize("opening", [open_server, open_ensemble])
+async def test_a_wrong_collector_is_refused(opening: Any) -> None:
+    with pytest.raises(ValueError, match="a collector is such as http://"):
+        async with opening(otlp="there"):
+            pass
+    with pytest.raises(TypeError, match="otlp must be"):
+        opening(otlp=4318)
+
+
+def test_fixtures(collector: Collector, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from pyzk.server.testing import factories
+
+        quiet_server = factories.zk_server(otlp=None)
+        quiet_client = factories.zk_client("quiet_server")
+        ensemble_client = factories.zk_client("zk_ensemble")
+
+        def test_it(zk_client, ensemble_client, quiet_client):
+            pass
+        """
+    )
+    pytester.runpytest("--zk-otlp", collector.url).assert_outcomes(passed=1)
+    begun = [span for span in collector.spans if span["name"] == "session begins"]
+    assert sorted("zookeeper.server" in span for span in begun) == [False, True]
 
 
 @pytest.mark.parametrize("flags", [[], ["--ensemble", "3"]])
