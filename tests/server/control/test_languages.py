@@ -255,6 +255,46 @@ def test_a_server_is_built_as_zookeepers(classes: Path) -> None:
         assert theirs <= ours
 
 
+def java_of(page: str) -> list[str]:
+    """The blocks of Java in a page."""
+    text = (ROOT / "docs" / page).read_text()
+    return re.findall(r"^```java\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+STUBS = """
+import java.util.function.Supplier;
+import pyzk.PyzkServer;
+import java.io.IOException;
+import java.util.Map;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.zookeeper.CreateMode;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.api.extension.RegisterExtension;
+import pyzk.PyzkExtension;
+import static org.junit.jupiter.api.Assertions.*;
+
+@interface TestConfiguration { boolean proxyBeanMethods(); }
+@interface Bean {}
+@interface SpringBootTest {}
+@interface Autowired {}
+@interface Import { Class<?> value(); }
+interface DynamicPropertyRegistry { void add(String name, Supplier<Object> value); }
+interface DynamicPropertyRegistrar { void accept(DynamicPropertyRegistry registry); }
+"""
+"""Spring's types, with those of its methods that docs/java.md uses."""
+
+
+def test_what_the_page_about_java_shows_is_compiled(classes: Path, tmp_path: Path) -> None:
+    test, field, line, spring = java_of("java.md")
+    connect = "    CuratorFramework connect(String hosts) { return null; }"
+    test = test.replace("class LockTest {", f"class LockTest {{\n{connect}\n{field}")
+    (tmp_path / "Page.java").write_text(line + STUBS + test + spring)
+    class_path = jvm.class_path(JARS, classes)
+    run("javac", "-d", tmp_path, "-cp", class_path, tmp_path / "Page.java", cwd=tmp_path)
+    assert {path.stem for path in tmp_path.glob("*.class")} >= {"ZooKeeperForTests", "LockTest"}
+
+
 SEARCH = """
 package pyzk;
 
