@@ -594,3 +594,16 @@ def test_watches_are_counted_by_the_thread_that_changes_them(
         assert threads[-1] == "pyzk"
         watch.cancel()
     assert zk.watch_count == 0, "after the end of the loop"
+
+
+def test_a_client_ends_with_the_block_in_which_its_thread_has_opened_it(
+    zk: ZooKeeper, server: EmbeddedServer
+) -> None:
+    inner = connect(server.hosts)
+    with Lock(zk, "/l"):
+        other = inner.__enter__()
+        assert other.exists("/l")
+    with pytest.raises(ClosingError, match="the client was closed"):
+        other.exists("/l")
+    with pytest.raises(RuntimeError, match="leave the inner blocks first"):
+        inner.__exit__(None, None, None)
