@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
+import selectors
 import threading
 import traceback
 from pathlib import Path
@@ -18,6 +20,8 @@ _FOREIGN: Final = (
     "/kazoo/",
     str(Path(threading.__file__)),
     str(Path(queue.__file__)),
+    str(Path(selectors.__file__)),
+    str(Path(asyncio.__file__).parent),
     "/site-packages/outcome/",
 )
 
