@@ -44,6 +44,15 @@ class BaseLab:
         """Whether an error says that a session has ended, or what was held with it."""
         raise NotImplementedError
 
+    def may_end_with(self, name: str, error: BaseException) -> bool:
+        """Whether the function of a client may end with this error, as the fault of this run has ended a
+        session."""
+        from ...recipes import BarrierBroken
+
+        if self._excused is None:
+            return False
+        return isinstance(error, BarrierBroken) or (name == self._excused and self.says_that_it_ended(error))
+
     def forgives(self, error: BaseException) -> bool:
         """Whether the scenario may end with this error, as the fault of this run has ended a session."""
         return self._excused is not None and self.is_over and self.says_that_it_ended(error)
@@ -171,18 +180,11 @@ class Lab(BaseLab):
         try:
             await function()
         except Exception as error:
-            if not self._may_end_with(name, error):
+            if not self.may_end_with(name, error):
                 raise
             self.gave_up = True
         finally:
             del self.tasks[name]
-
-    def _may_end_with(self, name: str, error: Exception) -> bool:
-        from ...recipes import BarrierBroken
-
-        if self._excused is None:
-            return False
-        return isinstance(error, BarrierBroken) or (name == self._excused and says_that_it_ended(error))
 
     async def point(self) -> None:
         """Let the other clients come first here, in some runs: a step of its own.

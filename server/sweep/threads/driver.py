@@ -3,7 +3,8 @@
 The rules:
 
 1. A client has an address of its own, so its name survives each of its connections and sessions.
-2. At the end each client is stopped. What still waits then, waits for ever, and is ended.
+2. At the end each client is stopped. What still waits then, waits for ever, and is interrupted. What does not
+   end by that is ended where it waits.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .waits import waits_replaced
 
 _MOST: Final = 64 * 1024  # bytes
 _LEAVING: Final = 60.0
-"""Seconds of virtual time for clients to stop."""
+"""Seconds of virtual time for clients to stop, and for threads that were interrupted to end."""
 
 
 class ThreadDriver(Driver):
@@ -66,6 +67,11 @@ class ThreadDriver(Driver):
     async def leave(self) -> None:
         with trio.move_on_after(_LEAVING):
             await self._in_thread(self._lab.stop_clients, "the end of the scenario")
+        self.turns.interrupt()
+        self._stage.happened()
+        with trio.move_on_after(_LEAVING):
+            while not self.turns.are_over:
+                await trio.sleep(1)
 
     async def _in_thread(self, function: Callable[[], object], name: str) -> None:
         done = trio.Event()

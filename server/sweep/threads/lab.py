@@ -135,7 +135,7 @@ class ThreadLab(BaseLab):
         try:
             function()
         except Exception as error:
-            if name == self._excused and self.says_that_it_ended(error):
+            if self.may_end_with(name, error):
                 self.gave_up = True
             else:
                 errors.append(error)

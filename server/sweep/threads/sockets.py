@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import trio
+
 from .replacing import replacing
 from .turns import Turns
 
@@ -73,7 +75,12 @@ class _Poller:
         if found or timeout == 0:
             return found
         seconds = None if timeout is None or timeout < 0 else timeout / self._units
-        self._turns.wait(turn, self._turns.deadline_of(seconds), self._is_ready)
+        self._turns.wait(
+            turn,
+            self._turns.deadline_of(seconds),
+            self._is_ready,
+            may_be_interrupted=not trio.lowlevel.in_trio_run(),  # trio does not survive that
+        )
         return self._real.poll(0, *most)
 
     def _is_ready(self) -> bool:

@@ -39,7 +39,7 @@ _MOST_ENDINGS: Final = 100
 _start = threading.Thread.start
 
 
-class _Ended(BaseException):
+class Interrupted(BaseException):
     """The run is over: a thread that still waits ends."""
 
 
@@ -51,6 +51,8 @@ class Turn:
     :ivar deadline: the time in seconds at which its wait ends by itself.
     :ivar is_ready: whether what it waits for is there, if nobody calls :meth:`Turns.wake` for that.
     :ivar woken: its wait ended because somebody called :meth:`Turns.wake`, and not by its deadline.
+    :ivar may_be_interrupted: while it waits: whether it can end by an exception.
+    :ivar interrupted: its wait ends by one.
     :ivar outside: it is within a call of the standard library that needs real locks.
     :ivar joining: who waits for its end.
     """
@@ -62,6 +64,8 @@ class Turn:
     deadline: float = math.inf
     is_ready: Callable[[], bool] | None = None
     woken: bool = False
+    may_be_interrupted: bool = True
+    interrupted: bool = False
     done: bool = False
     outside: bool = False
     joining: list[Turn] = attrs.Factory(list)
@@ -116,15 +120,27 @@ class Turns:
         """When the next timed wait ends, in seconds."""
         return min((turn.deadline for turn in self._waiting), default=math.inf)
 
+    @property
+    def are_over(self) -> bool:
+        """Whether all threads have ended."""
+        return not self._living and not self._ready
+
+    def interrupt(self) -> None:
+        """Raise :class:`Interrupted` where a thread waits. It may wait again as it cleans up."""
+        for turn in list(self._waiting):
+            if turn.may_be_interrupted:
+                turn.interrupted = True
+                self.wake(turn)
+
     def end(self) -> None:
-        """End all threads where they wait."""
+        """End all threads where they wait, and wherever they wait afterwards."""
         self._is_ending = True
         if self._is_stuck:  # the order in which they end matters to nobody
             for turn in (*self._waiting, *self._ready):
                 turn.may_act.release()
             return
         for _ in range(_MOST_ENDINGS):
-            if not self._living and not self._ready:
+            if self.are_over:
                 return
             for turn in list(self._waiting):
                 self.wake(turn)
@@ -172,17 +188,27 @@ class Turns:
         return None if turn is None or turn.outside else turn
 
     def wait(
-        self, turn: Turn, deadline: float = math.inf, is_ready: Callable[[], bool] | None = None
+        self,
+        turn: Turn,
+        deadline: float = math.inf,
+        is_ready: Callable[[], bool] | None = None,
+        *,
+        may_be_interrupted: bool = True,
     ) -> bool:
-        """Wait; returns False if the deadline came first."""
+        """Wait; returns False if the deadline came first.
+
+        :raises Interrupted: the run is over.
+        """
         if self._is_ending:
-            raise _Ended
+            raise Interrupted
         turn.deadline, turn.is_ready, turn.woken = deadline, is_ready, False
+        turn.may_be_interrupted = may_be_interrupted
         self._waiting[turn] = None
         self._give_back()
         turn.may_act.acquire()
-        if self._is_ending:
-            raise _Ended
+        if self._is_ending or turn.interrupted:
+            turn.interrupted = False
+            raise Interrupted
         return turn.woken
 
     def wake(self, turn: Turn, *, woken: bool = True) -> None:
@@ -246,7 +272,7 @@ class Turns:
             try:
                 if not self._is_ending:
                     run()
-            except (_Ended, SystemExit):
+            except (Interrupted, SystemExit):
                 pass
             except BaseException as error:
                 self.errors.append(error)
