@@ -240,7 +240,7 @@ def test_a_completion_is_one_the_shell_reads(shell: str, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (["pyzk", "he"], ["health"]),
+        (["pyzk", "hea"], ["health"]),
         (["pyzk", "ls", "--rec"], ["--recursive"]),
         (["pyzk", "--hos"], ["--hosts"]),
         (["pyzk", "get", "/ap"], ["/app", "/apple"]),

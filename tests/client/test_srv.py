@@ -19,7 +19,7 @@ from pyzk.client.srv import look_up
 from pyzk.server.testing import Controls
 
 from .memory import connector
-from .test_addresses import GOOD, Network
+from .network import GOOD, Network
 
 NAME = "_zookeeper._tcp.zk.example"
 HOSTS = "srv+zk://" + NAME
@@ -57,8 +57,7 @@ def records(monkeypatch: pytest.MonkeyPatch) -> Records:
 async def network(server: Controls, monkeypatch: pytest.MonkeyPatch) -> Network:
     network = Network(server)
     network.names |= {"a": ["10.0.0.1"], "b": [GOOD]}
-    trio.socket.set_custom_hostname_resolver(network)
-    monkeypatch.setattr("pyzk.client.tcp.TcpStream.open", network.open_tcp_stream)
+    network.replace(monkeypatch)
     return network
 
 

@@ -1,6 +1,6 @@
 """The code in the pages that begin with a question runs as it is printed.
 
-The rule for a code block of one of the languages in ``LANGUAGES``:
+The rule for a code block of one of the languages in ``blocks.LANGUAGES``:
 
 * It runs. In the pages of ``HERE`` this module runs it; the first lines of another page name the test that
   does: ``<!-- code: tests/cli/test_docs.py -->``. Such a page may be in a folder of ``HERE`` too.
@@ -18,11 +18,8 @@ import ast
 import inspect
 import re
 import shlex
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 import trio
 from kazoo.client import KazooClient
@@ -30,41 +27,12 @@ from kazoo.client import KazooClient
 from pyzk.cli.main import main
 from pyzk.server.testing import EmbeddedServer
 
+from .blocks import BLOCKS, ROOT, Block
+
 pytest_plugins = "pytester"
 
-ROOT = Path(__file__).parents[2]
-LANGUAGES = {"python", "sh", "console", "java", "go", "js", "yaml"}
 HERE = ("README.md", "index.md", "tutorial.md", "troubleshooting.md", "moving.md", "how-to/")
-_FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w+)\n(?P<code>.*?)^ *```$", re.MULTILINE | re.DOTALL)
-_MARK = re.compile(r"^ *<!-- (?P<kind>not run: |run by )(?P<text>.+) -->$")
 _PAGE = re.compile(r"^<!-- code: (?P<text>.+) -->$", re.MULTILINE)
-
-
-@attrs.frozen
-class Block:
-    page: str
-    line: int
-    language: str
-    code: str
-    mark: str  # what the line before it says, or ""
-
-    def __str__(self) -> str:
-        return f"{self.page}:{self.line}"
-
-
-def blocks() -> Iterator[Block]:
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        text = path.read_text(encoding="utf-8")
-        page = path.name if path.parent == ROOT else path.relative_to(ROOT / "docs").as_posix()
-        for fence in _FENCE.finditer(text):
-            before = text[: fence.start()].rstrip("\n").rpartition("\n")[2]
-            mark = before.strip() if _MARK.match(before) else ""
-            line = text.count("\n", 0, fence.start()) + 1
-            if fence["language"] in LANGUAGES:
-                yield Block(page, line, fence["language"], inspect.cleandoc("\n" + fence["code"]), mark)
-
-
-BLOCKS = list(blocks())
 ELSEWHERE = {
     path.relative_to(ROOT / "docs").as_posix()
     for path in (ROOT / "docs").rglob("*.md")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from .test_blocks import BLOCKS
+from .blocks import BLOCKS
 
 pytest_plugins = "pytester"
 

@@ -26,7 +26,7 @@ from .turns import Turns
 _PORT: Final = 2181
 
 _real_select = select.select
-_real_poll = select.poll
+_real_poll = getattr(select, "poll", None)  # Windows has none
 _real_socketpair = socket.socketpair
 _real_connect, _real_setsockopt = socket.socket.connect, socket.socket.setsockopt
 _real_recv, _real_recv_into = socket.socket.recv, socket.socket.recv_into
@@ -177,8 +177,10 @@ def _wait(turns: Turns, readers: Any, writers: Any, timeout: float | None) -> No
 
 def _are_ready(readers: Any, writers: Any) -> bool:
     """Whether a call of select would return at once, if only with an error."""
-    poll = _real_poll()
     try:
+        if _real_poll is None:
+            return any(_real_select(readers, writers, [], 0))
+        poll = _real_poll()
         for each in readers:
             poll.register(each, select.POLLIN)
         for each in writers:
