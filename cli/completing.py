@@ -23,6 +23,7 @@ from ..protocol.errors import BadArgumentsError
 from ..protocol.paths import join, validate_path
 from .arguments import Parser
 from .context import Context
+from .lock import arguments as lock
 from .parser import PROG, VERBS, add_server, new_parser, verb_parser
 from .status import Failure, Status
 
@@ -33,12 +34,12 @@ _PATIENCE = 1.0
 def complete(words: Sequence[str], *, quoted: bool) -> int:
     """Print the paths that begin with the last word; returns the exit status.
 
-    :param words: of the command line, the program's name left out.
+    :param words: of the command line, the first the name of the program: ``pyzk`` or ``pyzk-lock``.
     :param quoted: whether they have their quotes.
     """
     words = [unquoted(word) for word in words] if quoted else list(words)
-    *before, current = words
-    if not current.startswith("/") or _is_for_a_file(before):
+    program, *before, current = words
+    if not current.startswith("/") or _is_for_a_file(program, before):
         return Status.NO
     try:
         paths = trio.run(_children, _server_of(before), current)
@@ -70,18 +71,23 @@ _FILES = ("FILE", "PLACE")
 """What stands in the help for arguments that are files."""
 
 
-def _is_for_a_file(before: Sequence[str]) -> bool:
+def _is_for_a_file(program: str, before: Sequence[str]) -> bool:
     """Whether the next word is that of a file, or none of ours."""
-    verbs = [at for at, word in enumerate(before) if word in VERBS]
-    if not verbs or "--" in before:
+    if "--" in before:
         return True
-    verb, behind = before[verbs[0]], before[verbs[0] + 1 :]
-    if verb in ("exec", "inspect"):
-        return True
-    for action in (*new_parser()._actions, *verb_parser(verb)._actions):
-        if before[-1] in action.option_strings:
+    if program == lock.PROG:
+        own, common = lock.new_parser({})._actions, []
+        behind = before
+    else:
+        verbs = [at for at, word in enumerate(before) if word in VERBS]
+        if not verbs or before[verbs[0]] in ("exec", "inspect"):
+            return True
+        own, common = verb_parser(before[verbs[0]])._actions, new_parser()._actions
+        behind = before[verbs[0] + 1 :]
+    for action in (*common, *own):
+        if before and before[-1] in action.option_strings:
             return action.metavar in _FILES
-    positional = [action for action in verb_parser(verb)._actions if not action.option_strings]
+    positional = [action for action in own if not action.option_strings]
     at = sum(not word.startswith("-") for word in behind)
     return at < len(positional) and positional[at].metavar in _FILES
 

@@ -79,7 +79,7 @@ def _wrong(message: str) -> Failure:
     return wrong(PROG, message)
 
 
-def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
+def new_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = Parser(
         prog=PROG,
         usage=_USAGE,
@@ -172,7 +172,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Optio
     :raises SystemExit: after ``--help`` and ``--version``.
     """
     own, dashes, command = split_command(argv)
-    given, rest = _parser(environ).parse_known_args(own)
+    given, rest = new_parser(environ).parse_known_args(own)
     if rest and not (dashes or rest[0].startswith("-")):
         raise _wrong(f"put -- before the command: {PROG} {given.path} -- {' '.join(rest)}")
     if rest:

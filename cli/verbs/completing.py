@@ -1,5 +1,6 @@
-"""``completion``: what shells need to complete our arguments, made of the table of verbs.
+"""``completion``: what shells need to complete the arguments of ``pyzk``, ``pyzk-lock`` and ``pyzk-server``.
 
+The words of ``pyzk`` are those of the table of verbs; each of the others counts as a verb of its own.
 For paths of znodes the scripts ask us again, with the words of the line (:mod:`..completing`). What we
 answer comes from a server: the scripts may compare it and quote it, but must not let the shell expand it. In
 bash that forbids ``compgen -W``, which expands ``$( )`` and backticks in its words.
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from ..parser import VERBS, new_parser, verb_parser
+from ..parser import PROG, VERBS, new_parser, verb_parser
 
 # bash has split the words at : and = too, and readline replaces only what is behind the last of them: so the
 # words are joined again, and of a candidate only the rest behind that place is given.
@@ -28,16 +29,20 @@ _pyzk() {
     done
     before="${COMP_LINE:0:${COMP_POINT:-0}}"
     [[ -z "$word" && "$before" == *[[:blank:]] && "${line[${#line[@]}-1]}" ]] && line+=("")
-    local current="${line[${#line[@]}-1]}"
+    local current="${line[${#line[@]}-1]}" program="${line[0]##*/}"
+    [[ "$program" == pyzk ]] || verb="$program"
     for word in "${line[@]:1:${#line[@]}-2}"; do
-        case "$word" in VERBS_PATTERN) verb="$word"; break ;; esac
+        case "$verb:$word" in
+        VERBS_PATTERN) verb="$word"; break ;;
+        pyzk-lock:--) verb=COMMAND; break ;;
+        esac
     done
     case "$verb" in
 CASES
     esac
     COMPREPLY=()
-    if [[ -n "$verb" && ( "$current" == /* || "$current" == [\'\"]/* ) ]]; then
-        found="$(pyzk completion bash -- "${line[@]:1}" 2>/dev/null)"
+    if [[ -n "$verb" && "$verb" != pyzk-server && ( "$current" == /* || "$current" == [\'\"]/* ) ]]; then
+        found="$(pyzk completion bash -- "$program" "${line[@]:1}" 2>/dev/null)"
         case $? in 0) ;; 1) compopt -o default; return ;; *) return ;; esac
         compopt -o nospace
         if [[ "$current" == /*[:=]* ]]; then
@@ -66,21 +71,25 @@ CASES
     local IFS=$' \n'
     COMPREPLY=($(compgen -W "$words" -- "$current")) # words of this script alone
 }
-complete -F _pyzk pyzk
+complete -F _pyzk pyzk pyzk-lock pyzk-server
 """
 
-_ZSH = r"""#compdef pyzk
+_ZSH = r"""#compdef pyzk pyzk-lock pyzk-server
 _pyzk() {
-    local verb="" word answer
+    local verb="" word answer program="${words[1]:t}"
     local -a found options
+    [[ "$program" == pyzk ]] || verb="$program"
     for word in "${words[@]:1:$((CURRENT - 2))}"; do
-        case "$word" in VERBS_PATTERN) verb="$word"; break ;; esac
+        case "$verb:$word" in
+        VERBS_PATTERN) verb="$word"; break ;;
+        pyzk-lock:--) verb=COMMAND; break ;;
+        esac
     done
     case "$verb" in
 CASES
     esac
-    if [[ -n "$verb" && "$PREFIX" == /* ]]; then
-        answer="$(pyzk completion zsh -- "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)"
+    if [[ -n "$verb" && "$verb" != pyzk-server && "$PREFIX" == /* ]]; then
+        answer="$(pyzk completion zsh -- "$program" "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)"
         case $? in
         0) found=("${(@f)answer}"); [[ -n "$answer" ]] && compadd -S '' -a found ;;
         1) _files ;;
@@ -93,7 +102,7 @@ CASES
         _files
     fi
 }
-if [[ "$funcstack[1]" == _pyzk ]]; then _pyzk "$@"; else compdef _pyzk pyzk; fi
+if [[ "$funcstack[1]" == _pyzk ]]; then _pyzk "$@"; else compdef _pyzk pyzk pyzk-lock pyzk-server; fi
 """
 
 _FISH_PATHS = r"""
@@ -101,10 +110,16 @@ function __pyzk_znodes
     set -l words (commandline -opc)
     set -l current (string unescape -- (commandline -ct))
     or set current (string replace -r '^["\']' '' -- (commandline -ct))
-    pyzk completion fish -- $words[2..-1] "$current" 2>/dev/null
+    pyzk completion fish -- $argv[1] $words[2..-1] "$current" 2>/dev/null
 end
-complete -c pyzk -f -n 'not __fish_use_subcommand; and string match -qr "^[\'\"]?/" -- (commandline -ct)' \
-    -a '(__pyzk_znodes)'
+function __pyzk_path
+    string match -qr '^[\'"]?/' -- (commandline -ct)
+end
+function __pyzk_command
+    contains -- -- (commandline -opc)
+end
+complete -c pyzk -f -n 'not __fish_use_subcommand; and __pyzk_path' -a '(__pyzk_znodes pyzk)'
+complete -c pyzk-lock -f -n 'not __pyzk_command; and __pyzk_path' -a '(__pyzk_znodes pyzk-lock)'
 """
 
 
@@ -121,6 +136,13 @@ def completion(options: argparse.Namespace) -> int:
 def _actions() -> dict[str, list[argparse.Action]]:
     """The arguments of each verb; those before the verb under the empty name."""
     return {"": new_parser({})._actions} | {name: verb_parser(name)._actions for name in VERBS}
+
+
+def _other_programs() -> dict[str, list[argparse.Action]]:
+    from ...server.app import flags
+    from ..lock import arguments as lock
+
+    return {lock.PROG: lock.new_parser({})._actions, flags.PROG: flags.parser()._actions}
 
 
 def _words(actions: list[argparse.Action]) -> str:
@@ -144,13 +166,15 @@ def _zsh() -> str:
 def _filled(template: str, form: str) -> str:
     cases = [
         form.format(name, _words(actions) if name else " ".join(VERBS), _options(actions))
-        for name, actions in _actions().items()
+        for name, actions in (_actions() | _other_programs()).items()
     ]
-    return template.replace("VERBS_PATTERN", "|".join(VERBS)).replace("CASES", "\n".join(cases))
+    return template.replace("VERBS_PATTERN", "|".join(f":{verb}" for verb in VERBS)).replace(
+        "CASES", "\n".join(cases)
+    )
 
 
 def _fish() -> str:
-    return "\n".join([*_fish_lines(), _FISH_PATHS])
+    return "\n".join([_FISH_PATHS.lstrip(), *_fish_lines(), ""])
 
 
 def _fish_lines() -> Iterator[str]:
@@ -158,16 +182,24 @@ def _fish_lines() -> Iterator[str]:
         yield f"complete -c pyzk -f -n __fish_use_subcommand -a {name} -d {_quoted(verb.help)}"
     for name, actions in _actions().items():
         when = f"'__fish_seen_subcommand_from {name}'" if name else "'not __fish_seen_subcommand_from exec'"
+        yield from _fish_options(PROG, when, actions)
         for action in actions:
-            spelled = [
-                f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-                for option in action.option_strings
-            ]
-            if spelled and action.help != argparse.SUPPRESS:
-                takes = " -r" if action.nargs != 0 else ""
-                yield f"complete -c pyzk -n {when} {' '.join(spelled)}{takes} -d {_quoted(action.help or '')}"
-            elif action.choices and name:
-                yield f"complete -c pyzk -f -n {when} -a {_quoted(' '.join(action.choices))}"
+            if action.choices and name and not action.option_strings:
+                yield f"complete -c {PROG} -f -n {when} -a {_quoted(' '.join(action.choices))}"
+    for program, actions in _other_programs().items():
+        yield from _fish_options(program, "'not __pyzk_command'", actions)
+
+
+def _fish_options(program: str, when: str, actions: list[argparse.Action]) -> Iterator[str]:
+    for action in actions:
+        spelled = [
+            f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+            for option in action.option_strings
+        ]
+        if spelled and action.help != argparse.SUPPRESS:
+            takes = " -r" if action.nargs != 0 else ""
+            named = f"{' '.join(spelled)}{takes} -d {_quoted(action.help or '')}"
+            yield f"complete -c {program} -n {when} {named}"
 
 
 def _quoted(text: str) -> str:

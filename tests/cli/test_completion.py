@@ -80,15 +80,16 @@ def shell(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A directory in which ``pyzk`` is a program."""
-    program = tmp_path / "bin" / "pyzk"
-    program.parent.mkdir()
-    program.write_text(
-        "#!/bin/sh\n"
-        f'if [ "$1" = completion ]; then exec {sys.executable} -m pyzk.cli "$@"; fi\n'
-        f"cd {tmp_path} && printf '%s\\0' \"$@\" > new && mv new arguments\n"
-    )
-    program.chmod(0o755)
+    """A directory in which ``pyzk`` and the others are programs."""
+    (tmp_path / "bin").mkdir()
+    for name in ("pyzk", "pyzk-lock", "pyzk-server"):
+        program = tmp_path / "bin" / name
+        program.write_text(
+            "#!/bin/sh\n"
+            f'if [ "$1" = completion ]; then exec {sys.executable} -m pyzk.cli "$@"; fi\n'
+            f"cd {tmp_path} && printf '%s\\0' \"$@\" > new && mv new arguments\n"
+        )
+        program.chmod(0o755)
     (tmp_path / "empty").mkdir()
     return tmp_path
 
@@ -177,6 +178,8 @@ def test_names_that_no_server_may_have_are_not_offered(
         "pyzk rm {patient} --hosts={hosts} -r /",
         "pyzk rm {patient} -r --hosts '{hosts}' /",
         'PYZK_AUTH= pyzk {patient} --session-timeout 9 --hosts "{hosts}" rm -r /',
+        "pyzk-lock {patient} --hosts={hosts} --try /",
+        "pyzk-lock --layout kazoo {patient} --hosts '{hosts}' /",
     ],
 )
 def test_the_server_that_the_line_names_is_asked(
@@ -185,6 +188,10 @@ def test_the_server_that_the_line_names_is_asked(
     server.load({"ours": b""})
     ((*_, completed),) = typed(line.format(patient=PATIENT, hosts=other.hosts) + "th\t\r")
     assert completed == "/theirs"
+
+
+def test_the_options_of_the_server(typed: Type) -> None:
+    assert typed("pyzk-server --emul\t 3.8\r") == [["--emulate", "3.8"]]
 
 
 def test_over_tls_and_as_the_line_says_who_we_are(
@@ -200,17 +207,23 @@ def test_over_tls_and_as_the_line_says_who_we_are(
     assert main([*run, "create", f"/{shell}/inner"]) == 0
     assert main([*run, "acl", f"/{shell}", f"digest:{digest_id('user:password')}:cdrwa"]) == 0
     begun = f"pyzk {PATIENT} --hosts {hosts} --ca-file ~/folder/ca.pem --cert-file={folder}/ann.pem"
-    assert main(["completion", "zsh", "--", *begun.split()[1:], "get", f"/{shell}/"]) == Status.FORBIDDEN
+    assert main(["completion", "zsh", "--", *begun.split(), "get", f"/{shell}/"]) == Status.FORBIDDEN
     ((*_, completed),) = typed(f"{begun} --auth-file ~/'auth file' get /{shell}/\t\r")
     assert completed == f"/{shell}/inner"
 
 
-@pytest.mark.parametrize("words", [["--file", "/et"], ["exec", "--", "ls", "/et"], ["inspect", "/et"]])
-def test_where_a_file_is_wanted_no_server_is_asked(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = words if words[0] != "--file" else ["set", "/a", *words]
-    assert main(["completion", "zsh", "--", "--hosts", "127.0.0.1:1", *words]) == Status.NO
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pyzk --hosts 127.0.0.1:1 set /a --file /et",
+        "pyzk --hosts 127.0.0.1:1 exec -- ls /et",
+        "pyzk --hosts 127.0.0.1:1 inspect /et",
+        "pyzk-lock --hosts 127.0.0.1:1 --auth-file /et",
+        "pyzk-lock --hosts 127.0.0.1:1 /lock -- ls /et",
+    ],
+)
+def test_where_a_file_is_wanted_no_server_is_asked(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "zsh", "--", *line.split()]) == Status.NO
     assert capsys.readouterr().out == ""
 
 
@@ -249,6 +262,10 @@ def test_a_completion_is_one_the_shell_reads(shell: str, capsys: pytest.CaptureF
         (["pyzk", "fault", ""], ["set", "list", "rm"]),
         (["pyzk", "fault", "set", "--acti"], ["--action"]),
         (["pyzk", "exp"], ["expire"]),
+        (["pyzk-lock", "--lay"], ["--layout"]),
+        (["pyzk-lock", "--try", "/ap"], ["/app", "/apple"]),
+        (["pyzk-lock", "/app", "--", "--lay"], []),
+        (["pyzk-server", "--emul"], ["--emulate"]),
     ],
 )
 def test_bash_completes(
