@@ -170,9 +170,11 @@ def test_names_that_no_server_may_have_are_not_offered(
     assert list((home / "empty").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_the_server_that_the_line_names_is_asked(
+    typed: Type, server: EmbeddedServer, other: EmbeddedServer
+) -> None:
+    server.load({"ours": b""})
+    lines = [
         "pyzk {patient} --hosts={hosts} rm -r /",
         "pyzk {patient} --hosts {hosts} rm -r /",
         "pyzk rm {patient} --hosts={hosts} -r /",
@@ -180,14 +182,9 @@ def test_names_that_no_server_may_have_are_not_offered(
         'PYZK_AUTH= pyzk {patient} --session-timeout 9 --hosts "{hosts}" rm -r /',
         "pyzk-lock {patient} --hosts={hosts} --try /",
         "pyzk-lock --layout kazoo {patient} --hosts '{hosts}' /",
-    ],
-)
-def test_the_server_that_the_line_names_is_asked(
-    typed: Type, server: EmbeddedServer, other: EmbeddedServer, line: str
-) -> None:
-    server.load({"ours": b""})
-    ((*_, completed),) = typed(line.format(patient=PATIENT, hosts=other.hosts) + "th\t\r")
-    assert completed == "/theirs"
+    ]
+    found = typed(*(line.format(patient=PATIENT, hosts=other.hosts) + "th\t\r" for line in lines))
+    assert [completed for *_, completed in found] == ["/theirs"] * len(lines)
 
 
 def test_the_options_of_the_server(typed: Type) -> None:

@@ -25,11 +25,6 @@ def locked(lab: ThreadLab, zk: blocking.ZooKeeper) -> None:
         pass
 
 
-def in_semaphore(lab: ThreadLab, zk: blocking.ZooKeeper) -> None:
-    with blocking.Semaphore(zk, "/pool", 1), lab.inside("the semaphore"):
-        pass
-
-
 def counted(lab: ThreadLab, zk: blocking.ZooKeeper) -> None:
     blocking.Counter(zk, "/n", codec=ASCII_INT, exactly_once=True).add(1)
 
@@ -42,12 +37,6 @@ def at_barrier(lab: ThreadLab, zk: blocking.ZooKeeper) -> None:
 async def locked_aio(lab: ThreadLab, zk: aio.ZooKeeper) -> None:
     async with aio.Lock(zk, "/lock"):
         with lab.inside("the lock"):
-            pass
-
-
-async def in_semaphore_aio(lab: ThreadLab, zk: aio.ZooKeeper) -> None:
-    async with aio.Semaphore(zk, "/pool", 1):
-        with lab.inside("the semaphore"):
             pass
 
 
@@ -84,9 +73,8 @@ def _run(main: Callable[[str], Any], hosts: str) -> None:
     asyncio.run(main(hosts))
 
 
-SCENARIOS = {work.__name__: in_threads(work) for work in (locked, in_semaphore, counted, at_barrier)} | {
-    work.__name__: in_event_loops(work)
-    for work in (locked_aio, in_semaphore_aio, counted_aio, at_barrier_aio)
+SCENARIOS = {work.__name__: in_threads(work) for work in (locked, counted, at_barrier)} | {
+    work.__name__: in_event_loops(work) for work in (locked_aio, counted_aio, at_barrier_aio)
 }
 LOST_SESSION = ["*-gone-after", "*-ghost"]
 KNOWN = {
