@@ -7,6 +7,9 @@ processor's time. ``--long`` says which of their cases run:
 * ``sample`` (the default): a twentieth of them. The hash of the commit chooses: the next commit has others.
 * ``whole``: all. What the command line names runs whole: a folder, a file, a test.
 * ``rest``: those that are not in the sample, and no other test. ``.ci/run`` runs ``sample``, then ``rest``.
+
+The folders of ``WITH_A_START`` (tests/support/costs.py) are long as a whole, and the hash chooses among their
+files, not their cases.
 """
 
 from __future__ import annotations
@@ -24,12 +27,12 @@ from hypothesis import HealthCheck, settings
 
 from benchmarks.compiled import keep_compiled
 
-from .support.costs import function_of
+from .support.costs import WITH_A_START, function_of
 from .support.ensemble_rules.recording import checked
 
 TESTS = Path(__file__).parent
 LONG = frozenset((TESTS / "long.txt").read_text().split())
-"""The functions whose cases cost a quarter of a second or more of the processor's time, in all."""
+"""The functions whose cases cost a quarter of a second of processor time, or take two seconds, in all."""
 _LONG_FILES = frozenset(name.partition("::")[0] for name in LONG)
 
 _SLOW_MACHINE = [HealthCheck.too_slow]
@@ -109,7 +112,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         or collection_path.is_dir()
     ):
         return None
-    return collection_path.relative_to(TESTS).as_posix() not in _LONG_FILES or None
+    file = collection_path.relative_to(TESTS).as_posix()
+    return not (file in _LONG_FILES or file.startswith(WITH_A_START)) or None
 
 
 @pytest.hookimpl(trylast=True)
@@ -117,7 +121,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
-        long = function_of(item.nodeid) in LONG
+        name = function_of(item.nodeid)
+        long = name in LONG or name.startswith(WITH_A_START)
         if long:
             item.add_marker("long")
         (chosen if runs(item.nodeid, config.option.long, long=long) else left).append(item)
@@ -136,7 +141,9 @@ def runs(nodeid: str, which: str, *, long: bool) -> bool:
     """Whether a case runs; ``which`` is the value of ``--long``."""
     if not long:
         return which != "rest"
-    in_sample = crc32(f"{os.environ['TESTED_COMMIT']} {nodeid}".encode()) % 20 == 0
+    name = nodeid.removeprefix("tests/")
+    unit = name.partition("::")[0] if name.startswith(WITH_A_START) else nodeid
+    in_sample = crc32(f"{os.environ['TESTED_COMMIT']} {unit}".encode()) % 20 == 0
     return which == "whole" or in_sample == (which == "sample")
 
 

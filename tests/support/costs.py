@@ -3,12 +3,13 @@
     pytest -n auto --dist loadfile --long whole -p tests.support.costs
 
 A test belongs there if all cases of its function cost ``LEAST`` seconds or more of the processor's time, with
-the processes that it has started and awaited.
+the processes that it has started and awaited, or take ``LEAST_TAKEN`` seconds.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ from pathlib import Path
 import pytest
 
 LEAST = 0.25
+LEAST_TAKEN = 2.0
+WITH_A_START = ("recipes/beside/curator/", "server/page/")
+"""Folders whose first test of a worker starts a JVM or a browser, which costs more than most tests. All their
+tests are long."""
 _costs: Counter[str] = Counter()
 
 
@@ -26,9 +31,10 @@ def function_of(nodeid: str) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    before = sum(os.times()[:4])
+    before, begun = sum(os.times()[:4]), time.monotonic()
     result = yield
-    _costs[function_of(item.nodeid)] += sum(os.times()[:4]) - before
+    cost, taken = sum(os.times()[:4]) - before, time.monotonic() - begun
+    _costs[function_of(item.nodeid)] += max(cost, taken * LEAST / LEAST_TAKEN)
     return result
 
 
@@ -36,7 +42,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["costs"] = dict(_costs)
     else:
-        long = sorted(name for name, cost in _costs.items() if cost >= LEAST)
+        costly = (name for name, cost in _costs.items() if cost >= LEAST)
+        long = sorted(name for name in costly if not name.startswith(WITH_A_START))
         Path(__file__).parents[1].joinpath("long.txt").write_text("".join(f"{name}\n" for name in long))
 
 
