@@ -40,7 +40,7 @@ from ..support.waiting import until
 pytestmark = pytest.mark.row("F12", "F13")
 
 KILLS = 3 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 2
-PROGRESS = 5
+PROGRESS = 5 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 3
 """How many steps further everybody has to come between two blows."""
 PATIENCE = 180.0
 """Seconds in which they must: an election takes less than one."""

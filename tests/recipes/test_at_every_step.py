@@ -47,8 +47,9 @@ ITEMS = ("/q/", "/cq/")
 LOST = (LockLost, BarrierBroken, SessionExpiredError)
 STALE = "/together/ready"  # the next round knows it by its age (trap E-21)
 MOST = 3000
-STRIDE = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 2
 """More steps than the longest scenario has."""
+STRIDE = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 3
+"""How many steps are between two that are tried."""
 
 
 class Before(trio.abc.Instrument):

@@ -33,7 +33,9 @@ MADE_BY_OTHERS = {"Grant", "Grants", "Term", "WriteGrant"}
 """Classes of which a program makes no objects."""
 
 faces = pytest.mark.parametrize(
-    "face", [face for face in DRIVERS if NIGHTLY or face.name != "uvloop"], ids=lambda face: face.name
+    "face",
+    [face for face in DRIVERS if NIGHTLY or face.name in ("blocking", "aio")],
+    ids=lambda face: face.name,
 )
 
 
