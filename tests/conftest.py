@@ -86,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
         nightly = settings.get_current_profile_name() == "nightly"
         config.option.long = "whole" if named or nightly else "sample"
     os.environ.setdefault("TESTED_COMMIT", _commit())  # for the workers, too
+    gc.disable()  # until all tests are collected
 
 
 def _commit() -> str:
@@ -135,6 +136,7 @@ def pytest_collection_finish() -> None:
     """Keep the 14,000 tests themselves out of each garbage collection: a seventh of the processor's time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def runs(nodeid: str, which: str, *, long: bool) -> bool:

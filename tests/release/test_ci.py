@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +28,8 @@ BIN = Path(sys.executable).parent
     ],
 )
 def test_the_published_schema(schema: str, paths: list[Path]) -> None:
+    from check_jsonschema import main as check_jsonschema  # it parses 38 grammars: 2 s of each worker
+
     done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", f"vendor.{schema}", *map(str, paths)])
     assert done.exit_code == 0, done.output
 
