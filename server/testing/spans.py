@@ -2,6 +2,8 @@
 
 * Each request is a span of its own trace, from its arrival to its reply. If its connection ends before that,
   the span says so. Pings make no spans.
+* A transaction of a session makes one span, where it is known first. A server of an ensemble that lags enters
+  it later.
 * A session is a resource. Its beginning and its end are spans without a length, and so is each watch event. A
   watch event links to the span of the write, or of the end of the session, that has caused it.
 * The server puts spans into a queue of at most :data:`MOST` and never waits. A thread sends them. A span that
@@ -229,6 +231,7 @@ class Spans:
         self._open: dict[tuple[int, int], dict[int, tuple[int, Entry]]] = {}
         self._count = 0
         self._causes: OrderedDict[int, _Ids] = OrderedDict()  # by zxid
+        self._known: OrderedDict[tuple[str, int], None] = OrderedDict()  # transactions, by kind and zxid
         running.listen(self._listen)
 
     def stop(self) -> None:
@@ -247,7 +250,7 @@ class Spans:
         elif entry.kind == "event":
             link = self._cause(entry.zxid) if entry.zxid else None
             self._put(entry, f"watch event: {entry.facts.step}", _PRODUCER, now, now, link=link)
-        elif entry.kind in ("session", "reaper"):
+        elif entry.kind in ("session", "reaper") and self._is_first(entry):
             name = "reaped" if entry.kind == "reaper" else f"session {entry.facts.step}"
             self._put(entry, name, _SERVER, now, now, ids=self._cause(entry.zxid))
         elif entry.kind == "connection" and entry.facts.step == "over":
@@ -290,6 +293,16 @@ class Spans:
             if len(self._causes) > _MOST_OPEN:
                 self._causes.popitem(last=False)
         return self._causes[zxid]
+
+    def _is_first(self, entry: Entry) -> bool:
+        """Whether no server has entered this transaction before."""
+        key = entry.kind, entry.zxid
+        if key in self._known:
+            return False
+        self._known[key] = None
+        if len(self._known) > _MOST_OPEN:
+            self._known.popitem(last=False)
+        return True
 
     def _put(
         self,

@@ -207,6 +207,17 @@ async def test_a_server_and_an_ensemble_in_trio(collector: Collector) -> None:
     assert [span.get("zookeeper.server", "") for span in begun] == ["", "3"]  # its leader
 
 
+async def test_a_session_begins_once_where_servers_lag(collector: Collector) -> None:
+    async with open_ensemble(clock="frozen", otlp=collector.url) as ensemble:
+        ensemble.lag(1)
+        await StreamClient(ensemble[2].open_stream()).connect()
+        ensemble.advance(1)
+        ensemble.catch_up(1)
+        steps = [entry.facts.step for entry in ensemble.history() if entry.kind == "session"]
+    assert steps == ["begins", "begins"]  # at server 1, a second later
+    assert [span["name"] for span in collector.spans].count("session begins") == 1
+
+
 @pytest.mark.parametrize("opening", [open_server, open_ensemble])
 async def test_a_wrong_collector_is_refused(opening: Any) -> None:
     with pytest.raises(ValueError, match="a collector is such as http://"):
