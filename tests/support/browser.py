@@ -24,6 +24,8 @@ from .needs import need
 PATIENCE = 40.0
 """Seconds for an answer of the browser, or for what a test waits for."""
 
+PROGRAMS = ("chromium-headless-shell", "chromium", "google-chrome")
+"""The first one that is installed is taken: it has no window to draw, and needs the least."""
 _ON_3_AND_4 = 'exec 3<&"$1" 4>&"$2"; shift 2; exec "$@"'
 _OPTIONS = (
     "--headless=new",
@@ -224,8 +226,8 @@ class Page:
 @contextmanager
 def start_browser() -> Iterator[Browser]:
     """Start a browser; skip the test where there is none."""
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    need(None if program else "no chromium on the PATH (apt-get install chromium)")
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    need(None if program else "no chromium on the PATH (apt-get install chromium-headless-shell)")
     need(None if shutil.which("bash") else "no bash on the PATH")
     assert program is not None
     its_input, to_it = os.pipe()
