@@ -6,7 +6,9 @@ processor's time. ``--long`` says which of their cases run:
 
 * ``sample`` (the default): a twentieth of them. The hash of the commit chooses: the next commit has others.
 * ``whole``: all. What the command line names runs whole: a folder, a file, a test.
-* ``rest``: those that are not in the sample, and no other test. ``.ci/run`` runs ``sample``, then ``rest``.
+* ``rest``: those that are not in the sample, and no other test.
+* ``half``: half of all, without those in the sample, and no other test. ``.ci/run`` runs ``sample``, then
+  ``half``: the rest takes five minutes too long for a landing.
 
 The folders of ``WITH_A_START`` (tests/support/costs.py) are long as a whole, and the hash chooses among their
 files, not their cases.
@@ -34,6 +36,9 @@ TESTS = Path(__file__).parent
 LONG = frozenset((TESTS / "long.txt").read_text().split())
 """The functions whose cases cost a quarter of a second of processor time, or take two seconds, in all."""
 _LONG_FILES = frozenset(name.partition("::")[0] for name in LONG)
+
+TWENTIETHS = {"sample": range(1), "half": range(1, 11), "rest": range(1, 20), "whole": range(20)}
+"""Which cases ``--long`` chooses: the hash puts each into one of twenty parts."""
 
 _SLOW_MACHINE = [HealthCheck.too_slow]
 
@@ -73,7 +78,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", choices=("sample", "whole", "rest"), help="which cases of tests/long.txt run")
+    parser.addoption("--long", choices=sorted(TWENTIETHS), help="which cases of tests/long.txt run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -108,7 +113,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Files without a long test need not be read for the rest."""
     if (
-        config.option.long != "rest"
+        config.option.long not in ("half", "rest")
         or not collection_path.name.startswith("test_")
         or collection_path.is_dir()
     ):
@@ -142,11 +147,10 @@ def pytest_collection_finish() -> None:
 def runs(nodeid: str, which: str, *, long: bool) -> bool:
     """Whether a case runs; ``which`` is the value of ``--long``."""
     if not long:
-        return which != "rest"
+        return which in ("sample", "whole")
     name = nodeid.removeprefix("tests/")
     unit = name.partition("::")[0] if name.startswith(WITH_A_START) else nodeid
-    in_sample = crc32(f"{os.environ['TESTED_COMMIT']} {unit}".encode()) % 20 == 0
-    return which == "whole" or in_sample == (which == "sample")
+    return crc32(f"{os.environ['TESTED_COMMIT']} {unit}".encode()) % 20 in TWENTIETHS[which]
 
 
 def _rank(path: str) -> int:
