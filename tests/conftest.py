@@ -22,6 +22,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -55,17 +56,21 @@ keep_compiled()  # hundreds of processes are started
 
 LONG_FIRST = (
     "ensemble/test_lease.py",
+    "ensemble/test_everywhere.py",
+    "ensemble/recipes",
+    "conformance",
+    "server/page",
+    "recipes/beside",
+    "cli/test_completion.py",
     "ensemble/compared",
     "ensemble/test_recipes_leader_kills.py",
     "ensemble/test_leader_kills.py",
     "ensemble/test_lock_leader_kills.py",
-    "ensemble/test_everywhere.py",
     "attacks",
     "ensemble",
     "recipes/locks",
     "recipes",
     "cli",
-    "conformance",
 )
 """How the paths of the files begin that take long, the longest first. A worker that comes to one of them in
 the end would still be at work while the others have nothing left to do."""
@@ -75,6 +80,16 @@ the end would still be at work while the others have nothing left to do."""
 def pytest_xdist_auto_num_workers() -> int:
     """``-n auto`` is two more than there are cores: whoever waits for a real server's timeout needs none."""
     return (os.cpu_count() or 1) + 2
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files that share a real server or a browser go to one worker: see tests/support/sharing.py."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from .support.sharing import SharedScheduling
+
+    return SharedScheduling(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -103,6 +118,21 @@ def _commit() -> str:
         return ""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["all_files"] = node.config.args_source is not pytest.Config.ArgsSource.ARGS
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    worker = getattr(session.config, "workerinput", {})
+    if worker.get("all_files"):
+        from .support.sharing import import_a_part
+
+        import_a_part(
+            [path for path in TESTS.rglob("test_*.py") if not _left_out(path, session.config)], worker
+        )
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     if config.option.long == "whole":
         return "long tests: all cases"
@@ -111,15 +141,15 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return _left_out(collection_path, config) or None
+
+
+def _left_out(path: Path, config: pytest.Config) -> bool:
     """Files without a long test need not be read for the rest."""
-    if (
-        config.option.long not in ("half", "rest")
-        or not collection_path.name.startswith("test_")
-        or collection_path.is_dir()
-    ):
-        return None
-    file = collection_path.relative_to(TESTS).as_posix()
-    return not (file in _LONG_FILES or file.startswith(WITH_A_START)) or None
+    if config.option.long not in ("half", "rest") or not path.name.startswith("test_") or path.is_dir():
+        return False
+    file = path.relative_to(TESTS).as_posix()
+    return not (file in _LONG_FILES or file.startswith(WITH_A_START))
 
 
 @pytest.hookimpl(trylast=True)
@@ -138,8 +168,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep the 14,000 tests themselves out of each garbage collection: a seventh of the processor's time."""
-    gc.collect()
+    """Keep the 14,000 tests themselves out of each garbage collection: a seventh of the processor's time.
+    What is garbage already stays: to look for it costs half a second in each worker."""
     gc.freeze()
     gc.enable()
 

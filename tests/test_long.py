@@ -8,6 +8,7 @@ import pytest
 
 from .conftest import LONG, TESTS, runs
 from .support.costs import WITH_A_START
+from .support.sharing import GROUPS, ROOT, group_of
 
 
 @pytest.mark.parametrize("file", sorted({name.partition("::")[0] for name in LONG}))
@@ -44,3 +45,10 @@ def test_a_file_that_starts_a_browser_is_in_the_sample_as_a_whole(monkeypatch: p
     files = [f"tests/server/page/test_{n}.py" for n in range(200)]
     chosen = [tuple(runs(f"{file}::test_{n}", "sample", long=True) for n in range(5)) for file in files]
     assert set(chosen) == {(True,) * 5, (False,) * 5}
+
+
+def test_what_shares_a_server_goes_to_one_worker() -> None:
+    for start in GROUPS:
+        assert (ROOT / start).exists(), "moved or gone: correct tests/support/sharing.py"
+    assert group_of("tests/server/page/test_tree.py::test_it[1]") == "page"
+    assert group_of("tests/test_long.py::test_it[a::b]") == "tests/test_long.py"

@@ -39,7 +39,7 @@ def running(kind: str, config: Config) -> Iterator[Server]:
             server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers() -> Iterator[Callable[[str], Server]]:
     """Gives the server of a kind, which starts when it is wanted first. pytest ends what has parameters when
     the next parameter comes: each file would start both kinds anew."""
@@ -47,7 +47,7 @@ def servers() -> Iterator[Callable[[str], Server]]:
         yield functools.cache(lambda kind: stack.enter_context(running(kind, CONFIG)))
 
 
-@pytest.fixture(scope="session", params=KINDS)
+@pytest.fixture(scope="package", params=KINDS)
 def server(request: pytest.FixtureRequest, servers: Callable[[str], Server]) -> Server:
     return servers(request.param)
 

@@ -25,7 +25,7 @@ def server() -> Iterator[EmbeddedServer]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def real_server() -> Iterator[str]:
     """The connect string of a real, standalone ZooKeeper."""
     need(jvm.missing())

@@ -11,7 +11,7 @@ from pyzk.server.testing import EmbeddedServer
 from tests.support.browser import Browser, Page, start_browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with start_browser() as browser:
         yield browser

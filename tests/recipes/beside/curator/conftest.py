@@ -17,7 +17,7 @@ START_TIMEOUT = 60.0
 want the processor."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def curator_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CuratorProcess]:
     need(jvm.missing(jvm.CURATOR, "javac"))
     with CuratorProcess(tmp_path_factory.mktemp("curator")) as process:
