@@ -16,13 +16,14 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from .jvm import SERVER, java, scratch
+from . import jvm
+from .jvm import SERVER, scratch
 from .links import HOST, Link
 from .ports import kept_ports
 
@@ -56,8 +57,10 @@ class Node:
         sync_limit: int,
         read_only: bool = False,
         more: Mapping[str, object] | None = None,
+        flags: Sequence[str] = (),
     ) -> None:
         self.number = number
+        self._flags = flags
         self.port = port
         self._folder = folder
         self._read_only = read_only
@@ -93,14 +96,14 @@ class Node:
     def start(self) -> None:
         """Start the process; :meth:`mode` tells when it serves."""
         assert not self.running
-        options = ["-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true"]
+        options = [*self._flags, "-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true"]
         # Else empty containers are removed each minute, while a test looks into one perhaps.
         options += ["-Dznode.container.checkIntervalMs=86400000"]
         if self._read_only:
             options.append("-Dreadonlymode.enabled=true")
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                java(*options, SERVER, str(self._folder / "zoo.cfg"), folders=(self._folder,)),
+                jvm.java(*options, SERVER, str(self._folder / "zoo.cfg")),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -111,6 +114,12 @@ class Node:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+    def stop(self) -> None:
+        """The process ends itself."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait()
 
     def pause(self) -> None:
         """The process stands still; connections stay open."""
@@ -150,6 +159,7 @@ class Ensemble:
     :param observers: further servers, which do not vote. Their numbers follow.
     :param reconfig: clients may change the members; the lines of the servers hold the addresses for clients.
     :param settings: further lines of each server's zoo.cfg.
+    :param flags: of each server's JVM.
 
     :ivar links: the ways between the servers, by their numbers: ``(1, 2)`` is that of server 1 to server 2.
     """
@@ -165,8 +175,10 @@ class Ensemble:
         observers: int = 0,
         reconfig: bool = False,
         settings: Mapping[str, object] | None = None,
+        flags: Sequence[str] = (),
     ) -> None:
         self.size = size
+        self._flags = flags
         self._reconfig = reconfig
         self._settings = {**(settings or {}), **({"reconfigEnabled": "true"} if reconfig else {})}
         self._read_only = read_only
@@ -184,6 +196,8 @@ class Ensemble:
         return ",".join(f"{HOST}:{node.port}" for node in self.nodes)
 
     def __enter__(self) -> Self:
+        if not self._flags:
+            keep_classes()
         self._folder = scratch()
         try:
             for attempt in range(ATTEMPTS):
@@ -265,6 +279,7 @@ class Ensemble:
                 sync_limit=self._sync_limit,
                 read_only=self._read_only,
                 more=self._settings,
+                flags=self._flags,
             )
             for number, triple in enumerate(triples, 1)
         ]
@@ -299,6 +314,27 @@ class Ensemble:
         self._ports.close()
         if self._folder is not None:
             self._folder.cleanup()
+
+
+def keep_classes() -> None:
+    """Make the archive of the server's classes, unless it is there or another process makes it."""
+    archive = jvm.archive()
+    made, making = archive.with_suffix(".new"), archive.with_suffix(".making")
+    if archive.exists():
+        return
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        making.mkdir()
+    except FileExistsError:
+        return
+    try:
+        flags = ["-XX:+IgnoreUnrecognizedVMOptions", f"-XX:ArchiveClassesAtExit={made}"]
+        with Ensemble(3, flags=flags) as ensemble:
+            ensemble.leader().stop()  # which writes the archive; a server that is killed does not
+        if made.exists():  # a JVM before release 13 has none
+            made.rename(archive)
+    finally:
+        making.rmdir()
 
 
 def _leads(mode: str | None) -> bool:
