@@ -120,7 +120,7 @@ def compiled(sources: Sequence[Path], folder: Path) -> Path:
     classes = folder / "classes"
     files = map(str, (*sources, *sorted(HELPERS.rglob("*.java"))))
     options = ["-nowarn", "-Xlint:-deprecation", "-d", str(classes), "-cp", jvm.class_path(JARS)]
-    subprocess.run(["javac", *options, *files], check=True)
+    subprocess.run(jvm.tool("javac", *options, *files), check=True)
     return classes
 
 

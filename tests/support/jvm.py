@@ -95,6 +95,11 @@ def java(
     return ["java", *options, "-cp", class_path(jars, *folders), *arguments]
 
 
+def tool(name: str, *arguments: str | Path) -> list[str | Path]:
+    """A command line of a tool of the JDK, which runs too briefly for the JVM's best code."""
+    return [name, "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", *arguments]
+
+
 def scratch() -> tempfile.TemporaryDirectory[str]:
     """A folder for a server's data: in memory where that is possible, every transaction is written."""
     memory = Path("/dev/shm")

@@ -139,17 +139,8 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need(jvm.missing(jvm.CURATOR_TEST) or jvm.missing(jvm.JUNIT))
     folder = tmp_path_factory.mktemp("java")
     sources = sorted((EXAMPLES / "java").rglob("*.java"))
-    run(
-        "javac",
-        "-Xlint:all,-classfile,-path,-try",
-        "-Werror",
-        "-d",
-        folder,
-        "-cp",
-        jvm.class_path(JARS),
-        *sources,
-        cwd=folder,
-    )
+    strict = ("-Xlint:all,-classfile,-path,-try", "-Werror")
+    run(*jvm.tool("javac", *strict, "-d", folder, "-cp", jvm.class_path(JARS), *sources), cwd=folder)
     return folder
 
 
@@ -205,9 +196,8 @@ class Failing {
 @pytest.mark.parametrize("is_on_the_path", [True, False])
 def test_a_failure_in_java_keeps_its_type(classes: Path, tmp_path: Path, is_on_the_path: bool) -> None:
     (tmp_path / "Failing.java").write_text(FAILING)
-    run(
-        "javac", "-d", tmp_path, "-cp", jvm.class_path(JARS, classes), tmp_path / "Failing.java", cwd=tmp_path
-    )
+    class_path = jvm.class_path(JARS, classes)
+    run(*jvm.tool("javac", "-d", tmp_path, "-cp", class_path, tmp_path / "Failing.java"), cwd=tmp_path)
     launcher = ("org.junit.platform.console.ConsoleLauncher", "--disable-banner", "--disable-ansi-colors")
     chosen = ("--select-class=pyzk.Failing", "--details=tree", "--details-theme=ascii")
     command = jvm.java(*launcher, *chosen, jars=JARS, folders=(classes, tmp_path), log_level="off")
@@ -232,7 +222,7 @@ def test_a_failure_in_java_keeps_its_type(classes: Path, tmp_path: Path, is_on_t
 @pytest.mark.parametrize("name", ["TestingServer", "TestingCluster", "TestingZooKeeperServer"])
 def test_a_class_has_the_methods_of_curators(classes: Path, name: str) -> None:
     names = [f"pyzk.{name}", f"org.apache.curator.test.{name}"]
-    output = run("javap", "-public", "-cp", jvm.class_path(JARS, classes), *names, cwd=classes)
+    output = run(*jvm.tool("javap", "-public", "-cp", jvm.class_path(JARS, classes), *names), cwd=classes)
     for package in ("pyzk", "org.apache.curator.test"):
         output = output.replace(f"{package}.Testing", "Testing")
     ours, theirs = (set(part.splitlines()[1:]) for part in output.split("Compiled from ")[1:])
@@ -248,7 +238,7 @@ def test_a_server_is_built_as_zookeepers(classes: Path) -> None:
     kinds = ("ZooKeeperServerEmbedded", "ZooKeeperServerEmbedded$ZookKeeperServerEmbeddedBuilder")
     for kind in kinds:
         names = [f"pyzk.{kind}", f"{package}.{kind}"]
-        output = run("javap", "-public", "-cp", jvm.class_path(JARS, classes), *names, cwd=classes)
+        output = run(*jvm.tool("javap", "-public", "-cp", jvm.class_path(JARS, classes), *names), cwd=classes)
         output = output.replace(f"{package}.ZooKeeper", "ZooKeeper").replace("pyzk.ZooKeeper", "ZooKeeper")
         ours, theirs = (set(part.splitlines()[1:]) for part in output.split("Compiled from ")[1:])
         assert len(theirs) >= 6
@@ -291,7 +281,7 @@ def test_what_the_page_about_java_shows_is_compiled(classes: Path, tmp_path: Pat
     test = test.replace("class LockTest {", f"class LockTest {{\n{connect}\n{field}")
     (tmp_path / "Page.java").write_text(line + STUBS + test + spring)
     class_path = jvm.class_path(JARS, classes)
-    run("javac", "-d", tmp_path, "-cp", class_path, tmp_path / "Page.java", cwd=tmp_path)
+    run(*jvm.tool("javac", "-d", tmp_path, "-cp", class_path, tmp_path / "Page.java"), cwd=tmp_path)
     assert {path.stem for path in tmp_path.glob("*.class")} >= {"ZooKeeperForTests", "LockTest"}
 
 
@@ -330,7 +320,7 @@ def command(folder: Path, name: str, said: str, exit_status: int = 0) -> Path:
 
 def test_where_java_looks_for_the_server(classes: Path, tmp_path: Path) -> None:
     (tmp_path / "Search.java").write_text(SEARCH)
-    run("javac", "-d", tmp_path, "-cp", classes, tmp_path / "Search.java", cwd=tmp_path)
+    run(*jvm.tool("javac", "-d", tmp_path, "-cp", classes, tmp_path / "Search.java"), cwd=tmp_path)
     (tmp_path / "pyzk").mkdir(exist_ok=True)
     named = command(tmp_path / "named", "mine", "named") / "mine"
     path = command(tmp_path / "path", "pyzk-server", "path")

@@ -19,7 +19,7 @@ from typing import IO, Any, Self
 
 import trio
 
-from ....support.jvm import CURATOR, class_path, java
+from ....support.jvm import CURATOR, class_path, java, tool
 from ....support.waiting import PATIENCE
 
 SOURCE = Path(__file__).parent / "CuratorPeer.java"
@@ -128,7 +128,7 @@ class CuratorProcess:
     """
 
     def __init__(self, folder: Path) -> None:
-        command = ["javac", "-d", str(folder), "-cp", class_path(CURATOR), str(SOURCE)]
+        command = tool("javac", "-d", folder, "-cp", class_path(CURATOR), SOURCE)
         subprocess.run(command, check=True, capture_output=True)
         self._log: IO[bytes] = (folder / "log").open("wb")
         self._process = subprocess.Popen(
