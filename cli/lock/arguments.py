@@ -8,13 +8,11 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from ...protocol.version import __version__
-from ...recipes.base.hold import Suspended
-from ...recipes.locks.role import LockLayout
 from ..arguments import (
     Parser,
     add_hosts,
@@ -28,6 +26,10 @@ from ..arguments import (
 )
 from ..status import Failure
 from ..tls import add_tls, ssl_context_of
+
+if TYPE_CHECKING:  # the completions of all commands import this module, and need no recipe
+    from ...recipes.base.hold import Suspended
+    from ...recipes.locks.role import LockLayout
 
 PROG: Final = "pyzk-lock"
 
