@@ -22,6 +22,7 @@ from pyzk.cli.status import Status
 from pyzk.protocol.digest import digest_id
 from pyzk.server.testing import EmbeddedServer
 
+from ..support.forking import forking
 from ..support.needs import need
 from ..support.renaming import renaming
 from ..support.terminal import terminal
@@ -78,15 +79,22 @@ def shell(request: pytest.FixtureRequest) -> str:
     return shell
 
 
+@pytest.fixture(scope="module")
+def completing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The command that answers what a completion asks."""
+    with forking(tmp_path_factory.mktemp("forking")) as command:
+        yield command
+
+
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path: Path, completing: str) -> Path:
     """A directory in which ``pyzk`` and the others are programs."""
     (tmp_path / "bin").mkdir()
     for name in ("pyzk", "pyzk-lock", "pyzk-server"):
         program = tmp_path / "bin" / name
         program.write_text(
             "#!/bin/sh\n"
-            f'if [ "$1" = completion ]; then exec {sys.executable} -m pyzk.cli "$@"; fi\n'
+            f'if [ "$1" = completion ]; then exec {completing} "$@"; fi\n'
             f"cd {tmp_path} && printf '%s\\0' \"$@\" > new && mv new arguments\n"
         )
         program.chmod(0o755)
