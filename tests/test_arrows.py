@@ -39,7 +39,16 @@ ALLOWED: dict[str, set[str]] = {
         "aio",
         "blocking",
     },
-    "server.sweep": {*SHOWN, "server.testing", "server.app", "client", "recipes", "bridge", "blocking"},
+    "server.sweep": {
+        *SHOWN,
+        "server.testing",
+        "server.control",
+        "server.app",
+        "client",
+        "recipes",
+        "bridge",
+        "blocking",
+    },
 }
 """Room: what it may import, besides itself; inside functions and for types too."""
 FRONTS = {"server", "server.__main__", "server.testing", "server.testing.plugin"}

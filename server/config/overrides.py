@@ -11,7 +11,7 @@ from .properties import ConfigError, Entry
 from .zookeys import CHECKED, IGNORED, KNOWN, NOT_YET, NUMBERED, PROPERTIES, reason_for
 
 _PREFIX = "PYZK_"
-_OTHERS = re.compile("PYZK_(HOSTS|URL|AUTH|TOKEN|WITHOUT_EPOLL|LOCK_.*|REQUIRE_.*|JARS)")
+_OTHERS = re.compile("PYZK_(HOSTS|URL|AUTH|TOKEN|WITHOUT_EPOLL|LOCK_.*|SWEEP.*|REQUIRE_.*|JARS)")
 """Variables of the other commands, and of the tests."""
 
 

@@ -23,14 +23,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from .explore import Plan, Results, carry_out
-from .explore import replay as replay_token
+from . import explore
 from .faults import FAULTS, OF_ZOOKEEPER, chosen
 from .lab import Lab
 from .model import NotControlled
-from .orders import Rounds
 from .report import Report, SweepFailed
-from .run import Scenario, run
+from .run import InProcess, Scenario
 
 __all__ = ["FAULTS", "Lab", "NotControlled", "Report", "Scenario", "SweepFailed", "sweep"]
 
@@ -68,13 +66,13 @@ def sweep(
     """
     if not callable(scenario):
         raise TypeError("a scenario is a function that takes a lab: async def scenario(lab): ...")
+    subject = InProcess(scenario)
     title = getattr(scenario, "__name__", "scenario")
     if replay is not None:
-        finding = replay_token(scenario, replay)
-        results = Results(run(scenario, Rounds()), findings=[] if finding is None else [finding])
+        results = explore.replay(subject, replay)
     else:
-        plan = Plan(chosen(faults or ()), orders, budget, tuple(allow))
-        results = carry_out(scenario, plan, first)
+        plan = explore.Plan(chosen(faults or ()), orders, budget, tuple(allow))
+        results = explore.carry_out(subject, plan, first)
     report = Report(results, title)
     if report.failed:
         raise SweepFailed(report)

@@ -114,6 +114,10 @@ class _Planned(Order):
         self.at = 0
         self.redundant = False
 
+    @property
+    def wanted(self) -> str | None:
+        return self._places[self.at].chosen if self.at < len(self._places) else None
+
     def pick(self, steps: Mapping[str, Step]) -> str:
         if self.at < len(self._places):
             place = self._places[self.at]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import trio
 import trio.testing
 
-from ..net.connection import Connection
 from ..testing.host import LocalServer
 from .judging import place
 from .lab import BaseLab, Lab
@@ -24,14 +23,12 @@ class Driver(ABC):
     """The clients of one run. A run asks its driver when all of them wait.
 
     :cvar longest: seconds of virtual time after which a run hangs.
-    :ivar names: of the clients, by connection; it grows.
     """
 
     longest: ClassVar[float]
 
     def __init__(self, server: LocalServer) -> None:
         self.server = server
-        self.names: dict[Connection, str] = {}
 
     @abstractmethod
     def make_lab(self, stage: Stage, nursery: trio.Nursery, excused: str | None) -> BaseLab:
@@ -78,7 +75,7 @@ class TrioDriver(Driver):
     _lab: Lab
 
     def make_lab(self, stage: Stage, nursery: trio.Nursery, excused: str | None) -> Lab:
-        self._lab = Lab(self.server, stage, self.names, nursery, excused)
+        self._lab = Lab(self.server, stage, nursery, excused)
         return self._lab
 
     async def act(self, scenario: Any) -> None:

@@ -4,7 +4,8 @@ The rules:
 
 1. The first run has no fault, and each client makes a step in turn. It must pass. It is made twice, and must
    come to the same steps: otherwise something else than the order decides, and nothing that follows counts.
-2. A planted race must be found with the same client (:mod:`.selfcheck`). Otherwise nothing is controlled.
+2. A planted race must be found with the same client (:mod:`.selfcheck`), and in each of its runs either
+   client must be able to act first. Otherwise nothing is controlled.
 3. Faults: each at each request of the first run, in the order of rule 1. A bad cell is run twice, and counts
    if it is bad in the same way. If there is no time for all, writes come before reads, each kind of request
    before its repetitions, and the faults of :data:`.faults.FIRST` before the others.
@@ -29,12 +30,10 @@ from .dpor import Diverged, Explorer
 from .faults import FIRST
 from .model import Cell, NotControlled, Outcome, switches, without_numbers
 from .orders import PCT, POS, Order, Random, Replay, Rounds
-from .run import Scenario, is_in_threads, run
-from .selfcheck import planted_race, planted_race_of_threads
+from .subject import Subject
 
-_MOST_SHORTENING: Final = 200
-_MOST_SHORTENING_IN_THREADS: Final = 60
-"""Runs that are spent on making a bad order shorter."""
+_RACING: Final = 2
+"""Clients of the planted race."""
 _SHOWN: Final = 3
 """Kinds of failures of which the least run is shown; the table has all bad cells."""
 
@@ -91,47 +90,58 @@ class Plan:
     allow: Sequence[str]
 
 
-def carry_out(scenario: Scenario, plan: Plan, first: Sequence[str] = ()) -> Results:
+def carry_out(subject: Subject, plan: Plan, first: Sequence[str] = ()) -> Results:
     """Carry out a sweep.
 
     :param first: tokens that come before everything else; a bad one ends the sweep.
     :raises NotControlled: see the rules.
     """
     began = time.monotonic()
-    results = Results(_base(scenario))
+    results = Results(_base(subject))
     if results.base.is_bad:
-        results.findings.append(_finding_of_order(scenario, results.base.actors, results.base))
+        results.findings.append(_finding_of_order(subject, results.base.actors, results.base))
     for token in first:
-        if not results.findings and (finding := replay(scenario, token, results.base)) is not None:
+        if not results.findings and (finding := _replay(subject, token, results.base)) is not None:
             results.findings.append(finding)
     if not results.findings:
-        _check_control(planted_race_of_threads if is_in_threads(scenario) else planted_race)
+        _check_control(subject.planted())
         share = plan.budget / 2 if plan.faults and plan.orders else plan.budget
-        _sweep_faults(scenario, plan, results, time.monotonic() + share)
+        _sweep_faults(subject, plan, results, time.monotonic() + share)
         if plan.orders:
-            _sweep_orders(scenario, plan, results, time.monotonic() + share)
+            _sweep_orders(subject, plan, results, time.monotonic() + share)
     results.seconds = time.monotonic() - began
     return results
 
 
-def replay(scenario: Scenario, token: str, base: Outcome | None = None) -> Finding | None:
-    """Run a token; returns None if it passes.
+def replay(subject: Subject, token: str) -> Results:
+    """Run a token, and nothing else but the first run.
 
     :raises ValueError: if it is no token.
     """
+    tokens.read(token)
+    results = Results(subject.run(Rounds()))
+    finding = _replay(subject, token, results.base)
+    return attrs.evolve(results, findings=[] if finding is None else [finding])
+
+
+def _replay(subject: Subject, token: str, base: Outcome) -> Finding | None:
+    """Run a token; returns None if it passes."""
     which = tokens.read(token)
     if isinstance(which, Cell):
-        base = base or run(scenario, Rounds())
-        outcome = _judged(run(scenario, Rounds(), which), base)
+        outcome = _judged(subject.run_again(Rounds(), which), base)
         return _finding_of_cell(which, outcome, base) if outcome.is_bad else None
-    outcome = run(scenario, Replay(which))
-    return _finding_of_order(scenario, which, outcome) if outcome.is_bad else None
+    outcome = subject.run_again(Replay(which, strict=True))
+    return _finding_of_order(subject, which, outcome) if outcome.is_bad else None
 
 
-def _base(scenario: Scenario) -> Outcome:
+def _base(subject: Subject) -> Outcome:
     """:raises NotControlled: two runs alike differ."""
-    first = run(scenario, Rounds())
-    if (parted := _where_they_part(first, run(scenario, Rounds()))) is not None:
+    first = subject.run(Rounds())
+    for _ in range(subject.attempts):
+        before, first = first, subject.run(Rounds())
+        if (parted := _where_they_part(before, first, subject.is_exact)) is None:
+            break
+    else:
         raise NotControlled(
             f"two runs alike differ at {parted}. Does the scenario use threads of its own, real time or "
             "its own random numbers?"
@@ -143,48 +153,56 @@ def _base(scenario: Scenario) -> Outcome:
     return first
 
 
-def _where_they_part(one: Outcome, other: Outcome) -> str | None:
+def _where_they_part(one: Outcome, other: Outcome, with_replies: bool) -> str | None:
+    """Say where two runs part. Replies may differ with the names that a program chooses by chance."""
     for n, (step, its) in enumerate(zip(one.steps, other.steps, strict=False), 1):
-        if (step.actor, step.text) != (its.actor, its.text):
+        texts = [each.text if with_replies else each.text.partition(" -> ")[0] for each in (step, its)]
+        if step.actor != its.actor or texts[0] != texts[1]:
             return f"step {n}: {step.actor} {step.text!r}, then {its.actor} {its.text!r}"
     return None
 
 
-def _check_control(planted: Scenario) -> None:
-    explorer = Explorer()
-    while explorer.more:
-        if _run_planned(planted, explorer).verdict == "wrong":
-            return
+def _check_control(planted: Subject) -> None:
+    explorer, found = Explorer(), False
+    while explorer.more and (outcome := _run_planned(planted, explorer)) is not None:
         explorer.learn()
-    raise NotControlled("a planted race was not found: the order of requests is not under control here")
+        if len(outcome.enabled[0]) < _RACING:
+            raise NotControlled("a step was made while a client was still about to send its request")
+        found = found or outcome.verdict == "wrong"
+    if not found:
+        raise NotControlled("a planted race was not found: the order of requests is not under control here")
 
 
-def _run_planned(scenario: Scenario, explorer: Explorer) -> Outcome:
-    """Run the order that is planned.
+def _run_planned(subject: Subject, explorer: Explorer) -> Outcome | None:
+    """Run the order that is planned; returns None if that cannot be done, as far as it need not.
 
     :raises NotControlled: what could be done before can be done no more.
     """
-    try:
-        return run(scenario, explorer.order())
-    except Diverged as error:
-        raise NotControlled(str(error)) from None
+    for _ in range(subject.attempts):
+        try:
+            return subject.run(explorer.order())
+        except Diverged as error:
+            if subject.is_exact:
+                raise NotControlled(str(error)) from None
+    return None
 
 
 # --- faults ------------------------------------------------------------------------------------------------
 
 
-def _sweep_faults(scenario: Scenario, plan: Plan, results: Results, until: float) -> None:
+def _sweep_faults(subject: Subject, plan: Plan, results: Results, until: float) -> None:
     cells = list(_cells(results.base, plan.faults))
     results.all_cells = len(cells)
     for cell in cells:
         if time.monotonic() > until:
             break
         results.cells += 1
-        outcome = _judged(run(scenario, Rounds(), cell), results.base)
+        outcome = _judged(subject.run(Rounds(), cell), results.base)
         if not outcome.is_bad or any(fnmatchcase(str(cell), glob) for glob in plan.allow):
             continue
-        if _judged(run(scenario, Rounds(), cell), results.base).fails_like(outcome):
-            results.bad[cell] = outcome
+        again = _judged(subject.run_again(Rounds(), cell), results.base)
+        if again.fails_like(outcome):
+            results.bad[cell] = again
     seen: set[tuple[str, str]] = set()
     for cell, outcome in sorted(results.bad.items(), key=lambda bad: len(bad[1].steps)):
         kind = outcome.verdict, without_numbers(outcome.detail)
@@ -225,16 +243,18 @@ def _finding_of_cell(cell: Cell, outcome: Outcome, base: Outcome) -> Finding:
 # --- orders ------------------------------------------------------------------------------------------------
 
 
-def _sweep_orders(scenario: Scenario, plan: Plan, results: Results, until: float) -> None:
+def _sweep_orders(subject: Subject, plan: Plan, results: Results, until: float) -> None:
     everything = plan.orders == "all"
     began = time.monotonic()
     explorer, bad = Explorer(), None
     seen: set[tuple[str, ...]] = set()
     while explorer.more and (everything or time.monotonic() < (began + until) / 2):
-        outcome = _run_planned(scenario, explorer)
+        outcome = _run_planned(subject, explorer)
+        if outcome is None:
+            break
         explorer.learn()
         seen.add(tuple(outcome.actors))
-        if _is_bad_again(scenario, outcome):
+        if _is_bad_again(subject, outcome):
             bad = outcome
             break
     results.orders, results.exhausted = explorer.runs, not explorer.more
@@ -243,18 +263,18 @@ def _sweep_orders(scenario: Scenario, plan: Plan, results: Results, until: float
         for order in _samplers(length):
             if time.monotonic() > until:
                 break
-            outcome = run(scenario, order)
+            outcome = subject.run(order)
             seen.add(tuple(outcome.actors))
-            if _is_bad_again(scenario, outcome):
+            if _is_bad_again(subject, outcome):
                 bad = outcome
                 break
         results.orders = len(seen)
     if bad is not None:
-        results.findings.append(_finding_of_order(scenario, bad.actors, bad))
+        results.findings.append(_finding_of_order(subject, bad.actors, bad))
 
 
-def _is_bad_again(scenario: Scenario, outcome: Outcome) -> bool:
-    return outcome.is_bad and run(scenario, Replay(outcome.actors)).fails_like(outcome)
+def _is_bad_again(subject: Subject, outcome: Outcome) -> bool:
+    return outcome.is_bad and subject.run_again(Replay(outcome.actors, strict=True)).fails_like(outcome)
 
 
 def _samplers(length: int) -> Iterator[Order]:
@@ -264,12 +284,13 @@ def _samplers(length: int) -> Iterator[Order]:
         yield PCT(seed, length)
 
 
-def _finding_of_order(scenario: Scenario, actors: list[str], outcome: Outcome) -> Finding:
+def _finding_of_order(subject: Subject, actors: list[str], outcome: Outcome) -> Finding:
     """Shorten a bad order, and find where the nearest good one parts from it."""
-    most = _MOST_SHORTENING_IN_THREADS if is_in_threads(scenario) else _MOST_SHORTENING
-    actors, outcome = _shorten(lambda tried: run(scenario, Replay(tried)), actors, outcome, most)
+    actors, outcome = _shorten(
+        lambda tried: subject.run(Replay(tried)), actors, outcome, subject.most_shortening
+    )
     for length in range(len(actors) - 1, -1, -1):
-        passing = run(scenario, Replay(actors[:length]))
+        passing = subject.run(Replay(actors[:length]))
         if not passing.is_bad:
             return Finding(tokens.of_actors(actors), outcome, passing, length)
     return Finding(tokens.of_actors(actors), outcome, None, 0)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ..net.connection import Connection
 from ..testing.host import LocalServer
 from .stage import Stage
 
@@ -83,12 +82,16 @@ class BaseLab:
         given = (*function.args, *function.keywords.values())
         return next((self._clients[id(each)] for each in given if id(each) in self._clients), None)
 
-    def _enter(self, what: str, most: int, name: str) -> list[str]:
+    def inside_of(self, what: str) -> list[str]:
+        """Return the names of the clients that are inside of a block; the list may be changed."""
+        return self._inside.setdefault(what, [])
+
+    def enter(self, what: str, most: int, name: str) -> list[str]:
         """Note that a client is inside of a block; returns all that are.
 
         :raises AssertionError: there are more than may be.
         """
-        there = self._inside.setdefault(what, [])
+        there = self.inside_of(what)
         there.append(name)
         if len(there) > most:
             there.remove(name)
@@ -106,14 +109,12 @@ class Lab(BaseLab):
         self,
         server: LocalServer,
         stage: Stage,
-        names: dict[Connection, str],
         nursery: trio.Nursery,
         excused: str | None,
     ) -> None:
         super().__init__(excused)
         self.server = server
         self._stage = stage
-        self._names = names
         self._nursery = nursery
         self.tasks: dict[str, trio.lowlevel.Task] = {}
 
@@ -140,10 +141,7 @@ class Lab(BaseLab):
 
         async def connector(host: str, port: int) -> trio.abc.Stream:
             await trio.lowlevel.checkpoint()
-            stream = self.server.running.open_stream()
-            if stream.connection is not None:
-                self._names[stream.connection] = name
-            return stream
+            return self.server.running.open_stream(name)
 
         defaults: dict[str, Any] = {
             "session_timeout": 10.0,
@@ -205,7 +203,7 @@ class Lab(BaseLab):
         """
         await self.point()
         name = _acting.get()
-        there = self._enter(what, most, name)
+        there = self.enter(what, most, name)
         try:
             await self.point()
             yield

@@ -85,7 +85,8 @@ class Outcome:
     :ivar enabled: what could have happened instead, before each step.
     :ivar requests: all requests, numbered.
     :ivar fired: whether the fault of the cell came to pass.
-    :ivar waiting: where each client waited at the end, if it hangs.
+    :ivar waiting: what each client waited for at the end, if it hangs.
+    :ivar written: the end of what the program has written, if it is one of its own that failed.
     :ivar left: the persistent znodes at the end.
     """
 
@@ -96,6 +97,7 @@ class Outcome:
     requests: list[Request] = attrs.Factory(list)
     fired: bool = False
     waiting: dict[str, str] = attrs.Factory(dict)
+    written: str = ""
     left: Sequence[str] = ()
 
     @property

@@ -24,6 +24,11 @@ class Order(ABC):
         :param steps: what is possible, by actor, in the order of the actors' names.
         """
 
+    @property
+    def wanted(self) -> str | None:
+        """The actor that must come next, for whom a run may wait a little; None if any may."""
+        return None
+
 
 class Rounds(Order):
     """Each in turn, by name."""
@@ -92,13 +97,19 @@ class POS(Order):
 class Replay(Order):
     """Given actors, as far as they are possible; then each in turn.
 
+    :param strict: whether each is waited for.
     :ivar missed: how many of them were not possible when their turn came.
     """
 
-    def __init__(self, actors: Iterable[str]) -> None:
+    def __init__(self, actors: Iterable[str], *, strict: bool = False) -> None:
+        self._strict = strict
         self._left = deque(actors)
         self._then = Rounds()
         self.missed = 0
+
+    @property
+    def wanted(self) -> str | None:
+        return self._left[0] if self._strict and self._left else None
 
     def pick(self, steps: Mapping[str, Step]) -> str:
         while self._left:

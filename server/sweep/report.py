@@ -17,6 +17,7 @@ from .model import LETTERS, Cell, Outcome, Step
 _COLUMN: Final = 44  # characters
 _MOST_COLUMNS: Final = 3
 _MOST_STEPS: Final = 40
+_MOST_WRITTEN: Final = 12  # lines
 
 
 @attrs.frozen
@@ -80,22 +81,23 @@ class Report:
         parts = []
         if results.all_cells:
             whole = results.cells == results.all_cells
-            tried = f"{results.cells} fault cells, of {results.all_cells},"
-            tried = f"all {results.cells} fault cells" if whole else tried
-            parts.append(
-                f"{len(results.bad)} of {results.cells} fault cells break it"
-                if results.bad
-                else f"{tried} hold"
-            )
+            tried = f"{results.cells} fault cells" + ("" if whole else f", of {results.all_cells},")
+            if results.bad:
+                parts.append(f"{len(results.bad)} of {tried} break it")
+            else:
+                parts.append(f"{'all ' * whole}{tried} hold")
         if results.orders:
             broken = any(finding.token.startswith("o1-") for finding in results.findings)
             if broken:
                 parts.append(f"the {_ordinal(results.orders)} order breaks it")
             elif results.exhausted:
-                parts.append(f"all {results.orders:,} orders that differ hold")
+                many = results.orders != 1
+                parts.append(
+                    f"all {results.orders:,} orders that differ hold" if many else "the only order holds"
+                )
             else:
                 parts.append(f"{results.orders:,} orders hold, of more that were not tried")
-        return "; ".join(parts) or "it fails"
+        return "; ".join(parts) or ("it fails" if results.findings else "it holds")
 
 
 class SweepFailed(AssertionError):
@@ -121,6 +123,7 @@ def _as_dict(finding: Finding) -> dict[str, Any]:
         "steps": steps(finding.outcome),
         "passing": None if finding.passing is None else steps(finding.passing),
         "waiting": finding.outcome.waiting,
+        "written": finding.outcome.written,
     }
 
 
@@ -155,7 +158,9 @@ def _finding(number: int, finding: Finding) -> Iterator[str]:
     shown = list(enumerate(outcome.steps))[begin : begin + _MOST_STEPS]
     yield from _drawn(shown, clients, finding.deciding, begin > 0)
     for client, place in sorted(outcome.waiting.items()):
-        yield f"   {client} waits in {place}"
+        yield f"   {client} {place}"
+    for line in outcome.written.splitlines()[-_MOST_WRITTEN:]:
+        yield f"   | {line[: _MOST_COLUMNS * _COLUMN]}"
     if finding.passing is not None:
         first = min(finding.deciding, len(finding.passing.steps))
         shown = list(enumerate(finding.passing.steps))[first : first + _MOST_STEPS]

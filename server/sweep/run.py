@@ -27,6 +27,7 @@ from .lab import BaseLab, Lab
 from .model import Cell, Outcome
 from .no_log import no_log
 from .orders import Order
+from .selfcheck import planted_race, planted_race_of_threads
 from .stage import Stage
 
 if TYPE_CHECKING:
@@ -37,6 +38,31 @@ Scenario: TypeAlias = Callable[[Lab], Awaitable[object]] | Callable[["ThreadLab"
 
 _AFTERWARDS: Final = 30.0
 """Seconds of virtual time until what a client leaves behind has gone with its session."""
+
+
+class InProcess:
+    """A scenario, with all of its clients in this process. A :class:`.subject.Subject`.
+
+    :param scenario: runs hundreds of times.
+    """
+
+    attempts = 1
+    is_exact = True
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+
+    @property
+    def most_shortening(self) -> int:
+        return 60 if is_in_threads(self._scenario) else 200
+
+    def run(self, order: Order, cell: Cell | None = None) -> Outcome:
+        return run(self._scenario, order, cell)
+
+    run_again = run
+
+    def planted(self) -> InProcess:
+        return InProcess(planted_race_of_threads if is_in_threads(self._scenario) else planted_race)
 
 
 def is_in_threads(scenario: Scenario) -> bool:
@@ -126,7 +152,7 @@ async def _act(scenario: Scenario, driver: Driver, lab: BaseLab, outcome: Outcom
 async def _watch(driver: Driver, outcome: Outcome, patience: trio.CancelScope) -> None:
     """Note where each client waits, shortly before the run is given up."""
     await trio.sleep_until(patience.deadline - 1)
-    outcome.waiting.update(driver.places())
+    outcome.waiting.update({name: f"waits in {place}" for name, place in driver.places().items()})
 
 
 def _uuid4(source: random.Random) -> uuid.UUID:

@@ -39,13 +39,10 @@ class _Choice:
 
 
 class Clients(Protocol):
-    """What a stage asks of the clients' side (:class:`.driver.Driver`).
-
-    :ivar names: of the clients, by connection; it may grow.
-    """
+    """What a stage asks of the clients' side (:class:`.driver.Driver`). The name of a client is that of the
+    endpoint by which it comes."""
 
     server: LocalServer
-    names: dict[Connection, str]
 
     async def settle(self) -> None:
         """Return when all clients wait for the server, or for a time."""
@@ -245,8 +242,7 @@ class Stage(Observer):
         return self.server.running.gate.connection_held(message.number)
 
     def _name(self, connection: Connection) -> str:
-        names = self._clients.names
-        return names.setdefault(connection, f"other{len(names)}")
+        return connection.endpoint or "other"
 
     def words(self, text: str) -> str:
         """Replace what is another in each process: ids of sessions, and names by chance."""

@@ -18,7 +18,7 @@ from .conftest import EPOCH, page, running, said_by
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.name for path in (ROOT / "pyzk").iterdir() if path.is_symlink())
-COMMANDS = ("pyzk", "pyzk-server", "pyzk-lock")
+COMMANDS = ("pyzk", "pyzk-server", "pyzk-lock", "pyzk-sweep")
 
 pytest.importorskip("setuptools", minversion="77", reason="setuptools 77 or newer builds the project")
 

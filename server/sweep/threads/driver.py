@@ -23,7 +23,6 @@ import trio.testing
 
 from ....bridge import loop
 from ....bridge.direct import threads
-from ...net.connection import Connection
 from ...testing.host import LocalServer
 from ..driver import Driver
 from ..judging import place
@@ -119,10 +118,7 @@ class ThreadDriver(Driver):
         return mine
 
     async def _serve(self, sock: trio.socket.SocketType, name: str) -> None:
-        stream = self.server.open_stream()
-        connection: Connection | None = getattr(stream, "connection", None)
-        if connection is not None:
-            self.names[connection] = name
+        stream = self.server.running.open_stream(name)
         with sock:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_receive, sock, stream)

@@ -168,7 +168,7 @@ class ThreadLab(BaseLab):
         """
         self.point()
         name = self._acting().name
-        there = self._enter(what, most, name)
+        there = self.enter(what, most, name)
         try:
             self.point()
             yield

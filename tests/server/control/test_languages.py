@@ -17,14 +17,11 @@ import pytest
 from pyzk.server.testing import EmbeddedServer
 
 from ...support import jvm
+from ...support.languages import go_variables, link_node_modules
 from ...support.needs import need
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
-NODE_MODULES = ROOT / "build" / "node" / "node_modules"
-GO_SOURCES = Path("/usr/share/gocode/src/github.com")
-GO_CLIENTS = ("go-zookeeper/zk", "samuel/go-zookeeper/zk")
-"""The client that the example imports, and the one that it was forked from."""
 PATIENCE = 120
 """Seconds for one run, with a compiler that has nothing in its cache."""
 
@@ -69,14 +66,8 @@ def plain(names: set[str]) -> set[str]:
 
 @pytest.fixture
 def node_project(tmp_path: Path) -> Path:
-    need(None if shutil.which("node") else "no node on the PATH (Debian: apt-get install nodejs)")
-    client = "node-zookeeper-client"
-    if not (NODE_MODULES / client).exists():  # not from Debian, so even .ci/run may be without it
-        pytest.skip(
-            f"there is no build/node/node_modules/{client} (npm install --prefix build/node {client})"
-        )
     shutil.copytree(EXAMPLES / "node", tmp_path, dirs_exist_ok=True)
-    (tmp_path / "node_modules").symlink_to(NODE_MODULES)
+    link_node_modules(tmp_path)
     return tmp_path
 
 
@@ -102,30 +93,18 @@ def test_a_server_that_runs_already(node_project: Path) -> None:
 # --- Go ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def go_workspace(tmp_path: Path) -> Path:
-    """A folder as GOPATH, as Debian's packages are made for; with modules, `go get` does the same."""
-    need(None if shutil.which("go") else "no go on the PATH (Debian: apt-get install golang-go)")
-    found = [GO_SOURCES / client for client in GO_CLIENTS if (GO_SOURCES / client).exists()]
-    package = "golang-github-samuel-go-zookeeper-dev"
-    need(None if found else f"no ZooKeeper client in {GO_SOURCES} (Debian: apt-get install {package})")
-    sources = tmp_path / "src"
-    client = sources / "github.com" / GO_CLIENTS[0]
-    client.parent.mkdir(parents=True)
-    client.symlink_to(found[0])
-    (sources / "pyzktest").symlink_to(EXAMPLES / "go" / "pyzktest")
-    return tmp_path
-
-
-def test_go(go_workspace: Path) -> None:
-    package = go_workspace / "src" / "pyzktest"
-    variables = {"GOPATH": str(go_workspace), "GO111MODULE": "off", "GOFLAGS": ""}
+def test_go(tmp_path: Path) -> None:
+    variables = go_variables(tmp_path)
+    package = tmp_path / "src" / "pyzktest"
+    package.symlink_to(EXAMPLES / "go" / "pyzktest")
     output = run("go", "test", "-count=1", "-v", "pyzktest", cwd=package, **variables)
     assert plain(set(re.findall(r"^--- PASS: Test(\w+)", output, re.MULTILINE))) == plain(SCENARIOS)
 
 
-def test_go_is_written_as_gofmt_writes_it(go_workspace: Path) -> None:
-    assert run("gofmt", "-l", ".", cwd=EXAMPLES / "go") == ""
+@pytest.mark.parametrize("folder", ["go", "sweep"])
+def test_go_is_written_as_gofmt_writes_it(folder: str, tmp_path: Path) -> None:
+    go_variables(tmp_path)
+    assert run("gofmt", "-l", ".", cwd=EXAMPLES / folder) == ""
 
 
 # --- Java -------------------------------------------------------------------------------------------------

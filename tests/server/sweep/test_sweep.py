@@ -16,7 +16,6 @@ from pyzk.server.sweep import (
     NotControlled,
     Scenario,
     SweepFailed,
-    explore,
     scenarios,
     sweep,
     tokens,
@@ -24,7 +23,7 @@ from pyzk.server.sweep import (
 from pyzk.server.sweep.dpor import Explorer
 from pyzk.server.sweep.model import Cell, switches
 from pyzk.server.sweep.orders import PCT, POS, Order, Random, Replay, Rounds
-from pyzk.server.sweep.run import run
+from pyzk.server.sweep.run import InProcess, run
 
 from . import bugs
 
@@ -201,7 +200,7 @@ def test_what_is_not_controlled_is_said() -> None:
 
 
 def test_nothing_holds_where_the_planted_race_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explore, "planted_race", careful)
+    monkeypatch.setattr(InProcess, "planted", lambda subject: InProcess(careful))
     with pytest.raises(NotControlled, match="planted race"):
         sweep(careful)
 

@@ -1,0 +1,200 @@
+"""The command ``pyzk-sweep``: a sweep of programs in any language."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from ....protocol.version import __version__
+from ...net.http import HttpServer
+from ...net.unread import UnreadOutput
+from .. import explore
+from ..faults import FAULTS, OF_ZOOKEEPER, chosen
+from ..model import NotControlled
+from ..report import Report
+from .asking import Desk
+from .subject import CannotRun, Options, Programs
+
+PROG: Final = "pyzk-sweep"
+_FOUND, _USAGE, _NOT_CONTROLLED = 1, 2, 3
+_TIMEOUT: Final = 30.0
+"""Seconds that a program has for sending a request, and again for taking the answer."""
+_UNREAD: Final = 2**20  # bytes
+HAS_GROUPS: Final = hasattr(os, "killpg")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(
+        prog=PROG,
+        usage=f"{PROG} [option ...] -- COMMAND [argument ...]",
+        description="Run a command again and again: with each fault at each request of its clients, and with "
+        "their requests in every order. Say which of these runs fail.",
+        epilog="COMMAND connects its clients to the addresses in ZOOKEEPER_HOSTS_A, ZOOKEEPER_HOSTS_B, ... "
+        "and ends with a status other than 0 if something is wrong. Exit status: 0 nothing fails, 1 "
+        "something does, 2 the command line is wrong or COMMAND cannot be run, 3 the order of requests is "
+        "not under control.",
+    )
+    made.add_argument(
+        "--clients", default="a,b", metavar="NAMES", help="names of lower-case letters; default: %(default)s"
+    )
+    made.add_argument(
+        "--each",
+        action="store_true",
+        help="start COMMAND once for each client, all at once; ZOOKEEPER_HOSTS is the client's own address",
+    )
+    made.add_argument("--before", metavar="LINE", help="a line for the shell, before each run")
+    made.add_argument(
+        "--after", metavar="LINE", help="a line for the shell that checks the data after each run"
+    )
+    made.add_argument(
+        "--faults",
+        default=",".join(OF_ZOOKEEPER),
+        metavar="NAMES",
+        help=f"of {', '.join(FAULTS)}; or keeper for all, none for none; default: all but swap",
+    )
+    made.add_argument(
+        "--orders", choices=("some", "all", "none"), default="some", help="default: %(default)s"
+    )
+    made.add_argument(
+        "--budget", type=_seconds, default=60.0, metavar="SECONDS", help="of real time; default: 60"
+    )
+    made.add_argument("--replay", metavar="TOKEN", help="run only this, out of a report")
+    made.add_argument(
+        "--allow", action="append", default=[], metavar="GLOB", help="cells that may fail: '*-gone-after'"
+    )
+    made.add_argument(
+        "--session-timeout",
+        type=int,
+        default=2000,
+        metavar="MS",
+        help="the longest session timeout that the server grants; default: %(default)s",
+    )
+    made.add_argument(
+        "--patience",
+        type=_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="a run without a request for so long hangs; default: 10",
+    )
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    made.add_argument("--html", type=Path, metavar="FILE", help="write a page that plays the findings")
+    made.add_argument("--version", action="version", version=f"{PROG} {__version__}")
+    made.add_argument("command", nargs="+", metavar="COMMAND", help="what is run, with its arguments")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status.
+
+    :param argv: the arguments without the program's name; those of the process by default.
+    :raises SystemExit: for a wrong command line, and after ``--help`` and ``--version``.
+    """
+    made = parser()
+    arguments = made.parse_args(argv)
+    if not HAS_GROUPS:
+        made.error(f"{sys.platform} has no process groups, by which all that a command has started is ended")
+    clients = tuple(arguments.clients.split(","))
+    if len(set(clients)) < len(clients) or not all(
+        name.isascii() and name.isalpha() and name.islower() and len(name) < 24 for name in clients
+    ):
+        made.error(f"--clients are names of lower-case letters, such as a,b: not {arguments.clients!r}")
+    try:
+        faults = chosen(_names(arguments.faults))
+    except ValueError as error:
+        made.error(f"--faults: {error}")
+    if not 200 <= arguments.session_timeout <= 60_000:
+        made.error(f"--session-timeout is 200 to 60000 ms, not {arguments.session_timeout}")
+    plan = explore.Plan(
+        faults, None if arguments.orders == "none" else arguments.orders, arguments.budget, arguments.allow
+    )
+    options = Options(
+        arguments.command,
+        clients,
+        each=arguments.each,
+        before=arguments.before,
+        after=arguments.after,
+        session_timeout=arguments.session_timeout,
+        patience=arguments.patience,
+    )
+    try:
+        report = trio.run(_sweep, options, plan, arguments.replay)
+    except KeyboardInterrupt:
+        return 130
+    except (CannotRun, ValueError) as error:
+        _say(str(error))
+        return _USAGE
+    except NotControlled as error:
+        _say(str(error))
+        return _NOT_CONTROLLED
+    with suppress(BrokenPipeError):
+        print(report, flush=True)
+    if arguments.json is not None:
+        arguments.json.write_text(report.as_json() + "\n", encoding="utf-8")
+    if arguments.html is not None:
+        arguments.html.write_text(report.as_html(), encoding="utf-8")
+    return _FOUND if report.failed else 0
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < 1e6:
+        raise ValueError(text)
+    return seconds
+
+
+_seconds.__name__ = "number of seconds"
+
+
+def _names(text: str) -> str | list[str]:
+    if text == "keeper":
+        return text
+    return [] if text == "none" else [name.strip() for name in text.split(",")]
+
+
+def _say(line: str) -> None:
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"{PROG}: {line}\n")
+        sys.stderr.flush()
+
+
+async def _sweep(options: Options, plan: explore.Plan, token: str | None) -> Report:
+    desk = Desk()
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    http = HttpServer(desk.answer, _TIMEOUT, UnreadOutput(_UNREAD))
+    with listener:
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(http.listen, listener)
+                programs = Programs(options, desk, url, nursery, _say)
+                try:
+                    results = await trio.to_thread.run_sync(_carry_out, programs, plan, token)
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await desk.close()
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
+    _say(f"{programs.runs} runs; programs are taken to wait when {programs.quiet.words}")
+    return Report(results, " ".join(options.command))
+
+
+def _carry_out(programs: Programs, plan: explore.Plan, token: str | None) -> explore.Results:
+    programs.rehearse()
+    return explore.replay(programs, token) if token else explore.carry_out(programs, plan)
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,90 @@
+"""The processes of a run: started in a session of their own, killed at its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+_KEPT: Final = 8 * 1024
+"""Bytes of what a program has written that are kept: the last ones."""
+_RECEIVE: Final = 64 * 1024  # bytes
+_LAST_WORDS: Final = 0.2
+"""Seconds for reading what a program has written before its end."""
+
+
+class Running:
+    """A program that runs. What it writes to its standard output and error is kept, as far as it is the last.
+
+    :ivar ended: set when the program itself has ended.
+    """
+
+    def __init__(self, process: trio.Process) -> None:
+        self._process = process
+        self._written = b""
+        self._read = trio.Event()
+        self.ended = trio.Event()
+
+    @property
+    def leader(self) -> int:
+        """The process that leads the session of all that the program starts."""
+        return self._process.pid
+
+    @property
+    def status(self) -> int:
+        """The exit status; after a signal, 128 + its number. Call it only when the program has ended."""
+        code = self._process.returncode
+        assert code is not None
+        return code if code >= 0 else 128 - code
+
+    @property
+    def written(self) -> str:
+        """The end of what the program has written, without control characters but for line ends."""
+        text = self._written.decode("utf-8", "replace").strip()
+        return "".join(char if char == "\n" or char.isprintable() else " " for char in text)
+
+    async def read(self) -> None:
+        """Keep the end of what the program writes, until the last process that can write has ended."""
+        assert self._process.stdout is not None
+        with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
+            while data := await self._process.stdout.receive_some(_RECEIVE):
+                self._written = (self._written + data)[-_KEPT:]
+        self._read.set()
+
+    async def wait(self) -> None:
+        """Wait until the program has ended, and what it has written is read."""
+        await self._process.wait()
+        with trio.move_on_after(_LAST_WORDS):  # a process that it has started may write on
+            await self._read.wait()
+        self.ended.set()
+
+    async def kill(self) -> None:
+        """Kill the program, and all that it has started that did not begin a session of its own."""
+        with trio.CancelScope(shield=True):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            await self._process.wait()
+
+
+async def start(command: Sequence[str], environment: Mapping[str, str], nursery: trio.Nursery) -> Running:
+    """Start a program. Kill it before the nursery ends.
+
+    :raises OSError: the command cannot be run.
+    """
+    process = await trio.lowlevel.open_process(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+    )
+    running = Running(process)
+    nursery.start_soon(running.read)
+    nursery.start_soon(running.wait)
+    return running

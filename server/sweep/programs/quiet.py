@@ -1,0 +1,169 @@
+"""When have all programs of a run done what they can, and wait for the server?
+
+The rules:
+
+1. Where there is ``/proc``, a thread waits if the kernel says that it sleeps. All threads of the programs
+   must sleep at two looks, and none may have run in between. Meanwhile nothing may have arrived.
+2. Elsewhere, and for programs that cannot be looked at, they wait if nothing has arrived for some
+   milliseconds. That is a guess, and reports say so.
+3. A program that sleeps for a time of its own waits too. Nobody can see when it goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+import trio
+import trio.testing
+
+_BETWEEN: Final = 0.0003  # seconds between the two looks of rule 1
+_AGAIN: Final = 0.001  # seconds until the next look at programs that run
+_GUESS: Final = 0.02
+"""Seconds without a message after which programs are taken to wait (rule 2)."""
+_ASLEEP: Final = frozenset((b"S", b"Z", b"X", b"I"))
+"""States of threads that wait, or have ended. Those that wait for a disk (D) go on by themselves."""
+
+
+class Quiet(Protocol):
+    """Waits until all programs wait.
+
+    :ivar words: how that is known.
+    """
+
+    words: str
+
+    async def settle(self, arrived: Callable[[], Hashable]) -> None:
+        """Return when all programs wait.
+
+        :param arrived: changes with each message that comes to the server.
+        """
+
+
+class ByProc:
+    """Rule 1.
+
+    :param leaders: the processes that began the sessions (setsid) to which the programs belong; None while
+        one is about to be started.
+    """
+
+    words = "the threads of all programs sleep (/proc)"
+
+    def __init__(self, leaders: Callable[[], Iterable[int] | None]) -> None:
+        self._leaders = leaders
+        self._known: set[int] = set()
+        self._processes: dict[int, bool] = {}  # whether it is one of the programs
+        self._threads: dict[tuple[int, str], _Thread] = {}
+
+    async def settle(self, arrived: Callable[[], Hashable]) -> None:
+        while True:
+            await trio.testing.wait_all_tasks_blocked()
+            before = arrived(), self._look()
+            if before[1] is None:
+                await trio.sleep(_AGAIN)
+                continue
+            time.sleep(_BETWEEN)  # in this thread: nobody is served between the two looks
+            if self._look() == before[1]:
+                await trio.testing.wait_all_tasks_blocked()
+                if arrived() == before[0]:
+                    return
+
+    def _look(self) -> dict[tuple[int, str], bytes] | None:
+        """Return how often each thread has run; None if one of them runs."""
+        found: dict[tuple[int, str], bytes] = {}
+        leaders = self._leaders()
+        if leaders is None:
+            return None
+        for process in self._find_processes(set(leaders)):
+            try:
+                names = os.listdir(f"/proc/{process}/task")
+            except OSError:
+                continue  # it has ended
+            for name in names:
+                counted = self._thread(process, name)
+                if counted is None:
+                    return None
+                found[process, name] = counted
+        for gone in self._threads.keys() - found.keys():
+            self._threads.pop(gone).close()
+        return found
+
+    def _thread(self, process: int, name: str) -> bytes | None:
+        key = process, name
+        try:
+            thread = self._threads.get(key)
+            if thread is None:
+                thread = self._threads[key] = _Thread(f"/proc/{process}/task/{name}")
+            return thread.look()
+        except OSError:
+            return b"ended"
+
+    def _find_processes(self, leaders: set[int]) -> list[int]:
+        """List the processes of the programs. A process whose parent has ended is known by its session."""
+        if leaders != self._known:  # a process that was about to begin its session may be one of them
+            self._known = leaders
+            self._processes.clear()
+        there = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
+        for process in self._processes.keys() - there:
+            del self._processes[process]
+        for process in there - self._processes.keys():
+            with suppress(OSError):
+                self._processes[process] = os.getsid(process) in leaders
+        return [process for process, is_ours in self._processes.items() if is_ours]
+
+    def close(self) -> None:
+        for thread in self._threads.values():
+            thread.close()
+        self._threads.clear()
+        self._processes.clear()
+
+
+class _Thread:
+    """The two files that tell of one thread, which stay open: to open them takes longer than to read them."""
+
+    def __init__(self, folder: str) -> None:
+        self._state = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._ran = os.open(f"{folder}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            os.close(self._state)
+            raise
+
+    def look(self) -> bytes | None:
+        """Return how often it has run, and for how long; None if it runs."""
+        state = os.pread(self._state, 512, 0).rpartition(b") ")[2][:1]
+        return os.pread(self._ran, 64, 0) if state in _ASLEEP else None
+
+    def close(self) -> None:
+        os.close(self._state)
+        os.close(self._ran)
+
+
+class ByTime:
+    """Rule 2."""
+
+    words = f"nothing arrives for {_GUESS * 1000:.0f} ms (this platform does not tell which threads sleep)"
+
+    async def settle(self, arrived: Callable[[], Hashable]) -> None:
+        before = None
+        while before != (now := arrived()):
+            before = now
+            await trio.sleep(_GUESS)
+            await trio.testing.wait_all_tasks_blocked()
+
+    def close(self) -> None:
+        pass
+
+
+def detector(leaders: Callable[[], Iterable[int] | None]) -> ByProc | ByTime:
+    """Return the best that this platform has."""
+    return ByProc(leaders) if sys.platform == "linux" and _tells_of_threads() else ByTime()
+
+
+def _tells_of_threads() -> bool:
+    return Path("/proc/self/task").is_dir() and Path("/proc/self/schedstat").exists()

@@ -1,0 +1,91 @@
+"""The stage of a run whose clients are programs: their clocks run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import trio
+
+from ...net.connection import Connection
+from ...testing.host import LocalServer
+from ..stage import Stage
+from .asking import Desk
+from .quiet import ByProc, ByTime
+
+_POLL: Final = 0.002  # seconds
+_TIMERS: Final = 1.2
+"""Seconds for a client whose turn it is. Before a client tries again it waits for up to 0.14 s (kazoo) or 1 s
+(Java)."""
+
+
+class ProgramClients:
+    """What a stage asks of the clients' side: see :class:`..stage.Clients`."""
+
+    def __init__(self, server: LocalServer, desk: Desk, quiet: ByProc | ByTime) -> None:
+        self.server = server
+        self._desk = desk
+        self._quiet = quiet
+
+    async def settle(self) -> None:
+        await self._quiet.settle(self._arrived)
+
+    @property
+    def deadline(self) -> float:
+        return trio.current_time() + _POLL
+
+    def _arrived(self) -> tuple[int, ...]:
+        running = self.server.running
+        stats = running.engine.stats
+        return stats.bytes_received, stats.bytes_sent, len(running.service.connections), self._desk.asked
+
+
+class ProgramStage(Stage):
+    """
+    :ivar hurried: whether a client that is cut off loses its session at once. Otherwise it is cut off for as
+        long as its session lasts.
+    """
+
+    hurried = True
+    _waits_since: float | None = None
+    _gone = 0
+
+    def close(self) -> None:
+        self.server.running.gate.resume()
+        super().close()
+
+    def _choices(self) -> dict[str, Any]:
+        if self._gone and self.server.running.engine.sessions.get(self._gone) is None:
+            self.server.running.gate.resume(self._gone)  # the client can connect from now on
+            self._gone = 0
+        return super()._choices()
+
+    def _make(self, choices: dict[str, Any]) -> None:
+        """Make a step; not before the client is there whose turn it is. It may be waiting for a time."""
+        wanted, now = self._order.wanted, trio.current_time()
+        if wanted is not None and wanted not in choices:
+            self._waits_since = self._waits_since or now
+            if now - self._waits_since < _TIMERS:
+                return
+        self._waits_since = None
+        super()._make(choices)
+
+    def cut_off(self, connection: Connection) -> None:
+        session = connection.session
+        if not self.hurried or session is None or session.closed:
+            self._gone = connection.session_id
+            super().cut_off(connection)
+            return
+        self.server.running.gate.settle(connection)
+        self.server.expire(session.id)
+
+
+def places(server: LocalServer, clients: Sequence[str]) -> dict[str, str]:
+    """Say what the server knows of where each client waits."""
+    found = dict.fromkeys(clients, "has no session")
+    for session in server.sessions():
+        name = server.running.names[session.id]
+        if name in found and session.connected:
+            watched = ", ".join(session.watches[:3])
+            found[name] = f"watches {watched}" if watched else "has a session, and watches nothing"
+    return found

@@ -1,0 +1,347 @@
+"""Programs as what is swept: each run has a server of its own, on loopback, and a verdict.
+
+The rules:
+
+1. The first run of all is a rehearsal, in which everything passes. It shows how the command wants to be run:
+   a command that ends is started for each run; one that asks for the next run (:mod:`.asking`) is kept.
+2. A run is over when all programs have ended, or when the kept one asks for the next run. It hangs if for
+   some seconds no request comes and none can go on.
+3. An exit status of 0 passes. After a fault that ends a session, status 75 says that the program has given up
+   for that reason. All other statuses fail.
+4. At first a fault that ends a session ends it at once. The client hears of that after the others, as never
+   in reality: so a run that fails counts only if it fails again where the session lasts its whole time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import attrs
+import trio
+
+from ...app.embedded import open_server
+from ...testing.host import LocalServer
+from ..dpor import Diverged
+from ..faults import FAULTS
+from ..judging import look_at_what_is_left
+from ..lab import BaseLab
+from ..model import Cell, NotControlled, Outcome
+from ..no_log import no_log
+from ..orders import Order, Rounds
+from .asking import Desk, Scene
+from .processes import Running, start
+from .quiet import ByProc, ByTime, detector
+from .stage import ProgramClients, ProgramStage, places
+
+GAVE_UP: Final = 75
+"""The exit status of a program that ends because its session has ended; EX_TEMPFAIL of sysexits.h."""
+_TICK: Final = 100  # ms
+_SILENT: Final = 1.0
+"""Seconds without progress after which a line says so."""
+_BETWEEN_LINES: Final = 5.0  # seconds
+_LOOK: Final = 0.05  # seconds between two looks at the progress of a run
+
+
+class CannotRun(Exception):
+    """A command cannot be run, or what must come before it fails."""
+
+
+@attrs.frozen
+class Options:
+    """
+    :ivar command: what is run, with its arguments.
+    :ivar clients: the names of the clients.
+    :ivar each: whether the command runs once for each client.
+    :ivar before: a line for the shell that runs before each run.
+    :ivar after: one that checks each run, when all sessions have ended.
+    :ivar session_timeout: the longest that the server grants, in ms.
+    :ivar patience: seconds after which a run without a step hangs.
+    """
+
+    command: Sequence[str]
+    clients: Sequence[str]
+    each: bool = False
+    before: str | None = None
+    after: str | None = None
+    session_timeout: int = 2000
+    patience: float = 10.0
+
+
+class Programs:
+    """A :class:`..subject.Subject`. Its methods are called in a thread of their own.
+
+    :param nursery: for a program that is kept.
+    :param url: where programs ask (:mod:`.asking`).
+    :param say: shows a line.
+    :ivar runs: how many have been.
+    """
+
+    attempts = 3
+    is_exact = False
+    most_shortening = 40
+
+    def __init__(
+        self, options: Options, desk: Desk, url: str, nursery: trio.Nursery, say: Callable[[str], None]
+    ) -> None:
+        self.runs = 0
+        self._options = options
+        self._desk = desk
+        self._url = url
+        self._nursery = nursery
+        self._say = say
+        self._said = -_BETWEEN_LINES
+        self._is_kept = self._starts = self._connects = False
+        self._running: list[Running] = []
+        self._is_starting = False
+        self.quiet: ByProc | ByTime = detector(self._leaders)
+
+    # --- for the sweep, in its thread --------------------------------------------------------------------
+
+    def run(self, order: Order, cell: Cell | None = None) -> Outcome:
+        return self._run(order, cell, hurried=True)
+
+    def run_again(self, order: Order, cell: Cell | None = None) -> Outcome:
+        return self._run(order, cell, hurried=False)
+
+    def planted(self) -> Programs:
+        command = [sys.executable, "-m", "pyzk.server.sweep.programs.planted"]
+        race = Programs(Options(command, ("a", "b")), self._desk, self._url, self._nursery, self._say)
+        race.rehearse()
+        return race
+
+    def rehearse(self) -> None:
+        """Rule 1.
+
+        :raises CannotRun: the command cannot be run.
+        :raises NotControlled: it does not connect.
+        """
+        trio.from_thread.run(self._rehearse)
+
+    # --- in trio -----------------------------------------------------------------------------------------
+
+    def _run(self, order: Order, cell: Cell | None, *, hurried: bool) -> Outcome:
+        return trio.from_thread.run(self._perform, order, cell, hurried)
+
+    async def _rehearse(self) -> None:
+        outcome = await self._perform(Rounds(), None, hurried=True, rehearse=True)
+        if not self._connects:
+            raise NotControlled(
+                "no program has connected: it must connect to what ZOOKEEPER_HOSTS says, or "
+                f"ZOOKEEPER_HOSTS_{self._options.clients[0].upper()}" + _quoted(outcome.written)
+            )
+
+    async def _perform(
+        self, order: Order, cell: Cell | None, hurried: bool, rehearse: bool = False
+    ) -> Outcome:
+        self.runs += 1
+        await self._desk.serve(self._end_all)
+        outcome = Outcome()
+        settings: dict[str, Any] = {
+            "tick_time": _TICK,
+            "min_session_timeout": 2 * _TICK,
+            "max_session_timeout": self._options.session_timeout,
+            "extended_types": True,
+        }
+        with no_log():
+            async with open_server(**settings, record=False) as server:
+                # Clients of Java and Go wait for a second when they have tried all addresses.
+                hosts = {name: ",".join([server.endpoint(name).hosts] * 3) for name in self._options.clients}
+                stage = ProgramStage(ProgramClients(server, self._desk, self.quiet), order, cell, outcome)
+                stage.hurried = hurried
+                excused = cell.client if cell is not None and FAULTS[cell.fault].ends_session else None
+                self._desk.scene = Scene(stage, BaseLab(excused), outcome, hosts)
+                try:
+                    await self._with_programs(server, self._desk.scene, rehearse, excused)
+                except* Diverged as errors:
+                    await self._end_all()
+                    raise _first(errors) from None
+        return outcome
+
+    async def _with_programs(
+        self, server: LocalServer, scene: Scene, rehearse: bool, excused: str | None
+    ) -> None:
+        outcome, options = scene.outcome, self._options
+        await self._shell(options.before, server, "--before")
+        gave_up = False
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scene.stage.run)
+            if not rehearse and not self._starts:
+                scene.stage.open()
+            with trio.CancelScope() as patience:
+                nursery.start_soon(self._watch, scene, server, patience)
+                gave_up = await self._act(scene, excused, nursery, rehearse)
+            if patience.cancelled_caught:
+                outcome.judge("hang", "nobody acts any more")
+                outcome.waiting.update(places(server, options.clients))
+            if rehearse:
+                self._starts = scene.starts
+                self._connects = bool(server.running.names.all)
+            scene.stage.close()
+            if not self._is_kept or outcome.is_bad:
+                await self._end_all()
+            nursery.cancel_scope.cancel()
+        for session in server.sessions():
+            server.expire(session.id)
+        look_at_what_is_left(server, outcome)
+        if not gave_up and not outcome.is_bad and options.after is not None:
+            status, written = await self._shell_status(options.after, server)
+            if status:
+                outcome.judge("wrong", f"--after ended with exit status {status}")
+                outcome.written = written
+
+    async def _act(self, scene: Scene, excused: str | None, nursery: trio.Nursery, rehearse: bool) -> bool:
+        """Have the programs make the run. Returns whether one gave up for a reason that it may have."""
+        if self._is_kept:
+            if not self._running:
+                await self._start(scene, self._nursery)
+            return await self._let_kept_act(scene, self._running[0], excused)
+        await self._start(scene, self._nursery if rehearse else nursery)
+        if rehearse and not self._options.each:
+            program = self._running[0]
+            async with trio.open_nursery() as first:
+                first.start_soon(_then, program.ended.wait, first.cancel_scope)
+                first.start_soon(_then, self._desk.waiting.wait, first.cancel_scope)
+            if self._desk.waiting.is_set():
+                self._is_kept = True
+                return await self._let_kept_act(scene, program, excused)
+        return await self._let_all_end(scene.outcome, excused)
+
+    async def _let_kept_act(self, scene: Scene, program: Running, excused: str | None) -> bool:
+        verdict: str | None = None
+
+        async def act() -> None:
+            nonlocal verdict
+            verdict = await self._desk.hand_out()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_then, act, nursery.cancel_scope)
+            nursery.start_soon(_then, program.ended.wait, nursery.cancel_scope)
+        if verdict is None:
+            scene.outcome.judge("error", f"the program has ended, with exit status {program.status}")
+            scene.outcome.written = program.written
+        elif verdict == "gave up" and excused is not None:
+            return True
+        elif verdict:
+            scene.outcome.judge("wrong", verdict.splitlines()[0])
+            scene.outcome.written = verdict
+        return False
+
+    async def _let_all_end(self, outcome: Outcome, excused: str | None) -> bool:
+        gave_up = False
+
+        async def wait(name: str, program: Running) -> None:
+            nonlocal gave_up
+            await program.ended.wait()
+            if program.status == GAVE_UP and excused is not None:
+                gave_up = True
+            elif program.status:
+                outcome.judge(
+                    "wrong" if program.status == 1 else "error",
+                    f"{name} ended with exit status {program.status}",
+                )
+                outcome.written = program.written
+                nursery.cancel_scope.cancel()
+
+        names = self._options.clients if self._options.each else ("the command",)
+        async with trio.open_nursery() as nursery:
+            for name, program in zip(names, self._running, strict=True):
+                nursery.start_soon(wait, name, program)
+        return gave_up
+
+    async def _start(self, scene: Scene, nursery: trio.Nursery) -> None:
+        hosts = scene.hosts
+        self._is_starting = True
+        all_hosts = {f"ZOOKEEPER_HOSTS_{name.upper()}": address for name, address in hosts.items()}
+        for name in self._options.clients if self._options.each else self._options.clients[:1]:
+            environment = os.environ | all_hosts | _environment(hosts[name])
+            environment |= {"PYZK_SWEEP": self._url}
+            if self._options.each:
+                environment |= {"PYZK_SWEEP_CLIENT": name}
+            try:
+                self._running.append(await start(self._options.command, environment, nursery))
+            except OSError as error:
+                raise CannotRun(f"{self._options.command[0]}: {error.strerror}") from None
+        self._is_starting = False
+
+    def _leaders(self) -> list[int] | None:
+        return None if self._is_starting else [each.leader for each in self._running]
+
+    async def _end_all(self) -> None:
+        """End the programs that are left, also the one that is kept."""
+        for program in self._running:
+            await program.kill()
+        self._running.clear()
+        self.quiet.close()
+        self._desk.forget()
+
+    # --- what comes before and after ---------------------------------------------------------------------
+
+    async def _shell(self, line: str | None, server: LocalServer, option: str) -> None:
+        """:raises CannotRun: it fails."""
+        if line is not None:
+            status, written = await self._shell_status(line, server)
+            if status:
+                raise CannotRun(f"{option} ended with exit status {status}" + _quoted(written))
+
+    async def _shell_status(self, line: str, server: LocalServer) -> tuple[int, str]:
+        async with trio.open_nursery() as nursery:
+            environment = os.environ | _environment(server.hosts)
+            program = await start(["/bin/sh", "-c", line], environment, nursery)
+            try:
+                with trio.move_on_after(self._options.patience) as patience:
+                    await program.ended.wait()
+            finally:
+                await program.kill()
+            nursery.cancel_scope.cancel()
+        if patience.cancelled_caught:
+            return 124, f"it has not ended in {self._options.patience:g} s"
+        return program.status, program.written
+
+    # --- progress ----------------------------------------------------------------------------------------
+
+    async def _watch(self, scene: Scene, server: LocalServer, patience: trio.CancelScope) -> None:
+        """End a run that makes no progress, and say so before."""
+        last, since = None, time.monotonic()
+        while True:
+            await trio.sleep(_LOOK)
+            progress = (
+                len(scene.outcome.steps),
+                self._desk.asked,
+                len(server.held()),
+                server.running.engine.zxid,
+            )
+            now = time.monotonic()
+            if progress != last:
+                last, since = progress, now
+            elif now - since > self._options.patience:
+                patience.cancel()
+                return
+            elif now - since > _SILENT and now - self._said > _BETWEEN_LINES:
+                self._said = now
+                found = places(server, self._options.clients)
+                waits = "; ".join(f"{name} {place}" for name, place in found.items())
+                self._say(f"run {self.runs}: no request for {now - since:.0f} s: {waits}")
+
+
+async def _then(wait: Callable[[], Any], scope: trio.CancelScope) -> None:
+    await wait()
+    scope.cancel()
+
+
+def _environment(hosts: str) -> dict[str, str]:
+    # ZOOKEEPER_HOSTS is what clients are told to look at; PYZK_HOSTS is for pyzk itself.
+    return {"ZOOKEEPER_HOSTS": hosts, "PYZK_HOSTS": hosts}
+
+
+def _quoted(written: str) -> str:
+    return f". It wrote:\n{written}" if written else ""
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,37 @@
+"""What is swept: anything that can be run in a given order, with one fault at most."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from .model import Cell, Outcome
+from .orders import Order
+
+
+class Subject(Protocol):
+    """
+    :ivar most_shortening: how many runs may be spent on making a bad order shorter.
+    :ivar attempts: how often a run is repeated that is not the one that was ordered.
+    :ivar is_exact: whether nothing but the order decides what a run does; otherwise timers of clients may.
+    """
+
+    @property
+    def most_shortening(self) -> int: ...
+
+    @property
+    def attempts(self) -> int: ...
+
+    @property
+    def is_exact(self) -> bool: ...
+
+    def run(self, order: Order, cell: Cell | None = None) -> Outcome:
+        """Run once.
+
+        :raises Diverged: the order could not be kept.
+        """
+
+    def run_again(self, order: Order, cell: Cell | None = None) -> Outcome:
+        """Run once more what was bad. This takes all the time that a fault takes in reality."""
+
+    def planted(self) -> Subject:
+        """Return a race that must be found before "nothing found" counts, with clients of the same kind."""
