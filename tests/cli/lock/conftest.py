@@ -20,7 +20,8 @@ __all__ = ["lab", "zk"]
 @pytest.fixture(autouse=True)
 def signals_are_heeded() -> Iterator[None]:
     """Whoever runs the tests may ignore signals; what we start must not."""
-    ignored = [n for n in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_IGN]
+    heeded = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+    ignored = [number for number in heeded if signal.getsignal(number) is signal.SIG_IGN]
     for number in ignored:
         signal.signal(number, lambda *_: None)
     yield
