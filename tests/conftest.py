@@ -58,22 +58,27 @@ LONG_FIRST = (
     "ensemble/test_lease.py",
     "ensemble/test_everywhere.py",
     "ensemble/recipes",
-    "conformance",
-    "server/page",
-    "recipes/beside",
-    "cli/test_completion.py",
-    "ensemble/compared",
     "ensemble/test_recipes_leader_kills.py",
     "ensemble/test_leader_kills.py",
     "ensemble/test_lock_leader_kills.py",
+    "conformance",
+    "server/sweep",
+    "server/page",
+    "ensemble/compared",
     "attacks",
+    "recipes/beside",
+    "server/control/test_languages.py",
+    "release",
+    "cli",
+    "benchmarks",
+    "faces",
     "ensemble",
     "recipes/locks",
     "recipes",
-    "cli",
 )
-"""How the paths of the files begin that take long, the longest first. A worker that comes to one of them in
-the end would still be at work while the others have nothing left to do."""
+"""How the paths of the files begin that take long, the longest first, and between those that wait most of the
+time those that compute. A worker that comes to one of them in the end would still be at work while the others
+have nothing left to do."""
 
 
 @pytest.hookimpl(optionalhook=True)
