@@ -50,6 +50,7 @@ def more_than(least: int):
 
 positive = more_than(0)
 '''
+LATE = "def twice(number: int) -> int:\n    return number * 2\n\n\nFACTOR = 3\n"
 TEST = """
 from pyzk.client.thing import LIMIT, allowed, positive, unseen
 
@@ -67,6 +68,13 @@ def test_unseen():
 def test_positive():
     assert positive(1)
     assert not positive(0)
+
+
+def test_late():
+    from pyzk.client.late import FACTOR, twice
+
+    twice(1)
+    assert FACTOR
 """
 
 
@@ -78,6 +86,7 @@ def project(tmp_path: Path) -> Path:
         (root / folder).mkdir(parents=True)
         (root / folder / "__init__.py").touch()
     (root / "client" / "thing.py").write_text(MODULE)
+    (root / "client" / "late.py").write_text(LATE)
     (root / "tests" / "client" / "test_thing.py").write_text(TEST)
     (root / "pyzk" / "client").symlink_to("../client")
     for tests in ROOMS["client"].tests:
@@ -91,13 +100,23 @@ def project(tmp_path: Path) -> Path:
 def test_what_is_noticed_and_what_survives(
     project: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["client", "--number", "100", "--seed", "1", "--in-copy"]
+    arguments = ["client", "--number", "100", "--seed", "2", "--in-copy"]
     assert in_copy(project, tmp_path, ["-m", "tests.mutants", *arguments]) == 0
     output = capfd.readouterr().out
-    found = [line.partition("client/thing.py:")[2] for line in output.splitlines() if "thing.py:" in line]
+    late = [line for line in output.splitlines() if " client/late.py:" in line]
+    late_noticed = [line for line in late if "SURVIVED" not in line]
+    assert late_noticed
+    assert all(
+        line.endswith("-> `pass`: noticed by tests/client/test_thing.py::test_late") for line in late_noticed
+    ), "a test imports it as it runs, and looks only whether FACTOR is there"
+    assert any("FACTOR" in line for line in late)
+    assert any("return number * 2" in line for line in late)
+    found = [
+        line.partition("client/thing.py:")[2] for line in output.splitlines() if " client/thing.py:" in line
+    ]
     noticed = {line for line in found if "`: noticed by " in line}
     survived = {line for line in found if "`: SURVIVED " in line}
-    assert f"{len(noticed)} of {len(found)} noticed, seed 1" in output
+    assert f"{len(noticed) + len(late_noticed)} of {len(found) + len(late)} noticed, seed 2" in output
     assert len(noticed) + len(survived) == len(found)
     test = "tests/client/test_thing.py::test_allowed"
     assert f"15: returned: `return 0 < number < LIMIT` -> `return None`: noticed by {test}" in noticed

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import importlib
 import json
 import os
 import pickle
@@ -113,18 +114,26 @@ class Tries:
 
     :ivar noticed: for each trial the test that noticed it, None if none did; a trial that needs a process of
         its own is missing.
+    :ivar has_begun: the tests were collected.
     """
 
     def __init__(self, trials: list[Trial], *, replaced: bool) -> None:
         self._trials = trials
         self._replaced = replaced
         self.noticed: dict[int, str | None] = {}
+        self.has_begun = False
         self._reports = -1
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.has_begun = True
         items = {item.nodeid: item for item in session.items}
         for number, trial in enumerate(self._trials):
+            try:
+                importlib.import_module(_module(trial.mutant.path))
+            except Exception:  # the mutant breaks it
+                self.noticed[number] = "the import"
+                continue
             reading, writing = os.pipe()
             if not (pid := os.fork()):
                 self._reports = writing
@@ -170,6 +179,13 @@ class Tries:
         if report.failed:
             self._tell(f"! {report.nodeid}")
             os._exit(1)
+
+
+def _module(path: Path) -> str:
+    """The name by which tests import a source. A function may be the only one who imports it: then no test
+    has done so yet."""
+    parts = path.with_suffix("").parts
+    return ".".join(("pyzk", *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
 _ELSEWHERE = "in a process of its own"
@@ -220,8 +236,10 @@ def run(trials: list[Trial], *, replaced: bool) -> dict[int, str | None]:
     files = sorted({test.partition("::")[0] for trial in trials for test in trial.tests})
     if files:
         status = pytest.main([*PYTEST, *files], plugins=[tries])
-        if status and not replaced:  # not even collected
+        if status and not replaced and not tries.has_begun:  # not even collected
             return dict.fromkeys(range(len(trials)), "the import")
+        if len(tries.noticed) < len(trials) and not replaced:
+            raise RuntimeError(f"a mutant was not tried: pytest ended with {status}")
     return tries.noticed
 
 
