@@ -155,6 +155,25 @@ def test_containers_are_deleted_by_the_leader_alone() -> None:
     assert peer.exists("/c").err == errors.NoNodeError.code
 
 
+def test_each_attach_negotiates_the_timeout() -> None:
+    world = servers()
+    first = world[1].connect(timeout=2000)
+    shown = {"session_id": first.session_id, "password": first.password}
+    second = world[1].connect(**shown, timeout=8000)
+    assert second.handshake is not None
+    assert second.handshake.timeout == 8000
+    world.pass_time(7.5)
+    assert not second.closed
+    world.pass_time(1.5)
+    assert second.closed
+
+
+def test_without_upgrading_the_refusal_of_a_create_is_a_bare_header() -> None:
+    peer = servers(upgrading=False)[1].connect()
+    reply = peer.create("/mine", flags=EPHEMERAL)
+    assert (reply.err, reply.body) == (errors.EphemeralOnLocalSessionError.code, b"")
+
+
 def test_a_test_ends_them() -> None:
     world = servers()
     peer = world[1].connect()

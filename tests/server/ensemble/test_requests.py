@@ -10,8 +10,11 @@ from benchmarks.wire import hello
 from pyzk.protocol import errors
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
+from pyzk.server.config.settings import SettingsError
+from pyzk.server.core.operations import reads
 from pyzk.server.ensemble import serving
 from pyzk.server.ensemble.errors import EnsembleError
+from pyzk.server.ensemble.serving import MemberConnection
 
 from ...support.ensemble import EnsembleWorld, Later
 from ...support.requests import create_op, delete_op
@@ -483,3 +486,46 @@ def test_sessions_of_a_server_above_127_have_negative_ids() -> None:
     assert ttl.create("/c", op=19).err == 0
     assert world[1].engine.tree.containers == {"/c": None}
     assert ttl.exists("/c").record.stat.ephemeralOwner == 0
+
+
+def test_a_long_read_behind_a_write_is_answered_whole(
+    world: EnsembleWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes several turns where it waits for nothing."""
+    monkeypatch.setattr(reads, "_STEP", 2)
+    monkeypatch.setattr(MemberConnection, "turn_is_over", lambda self, ahead=0.0: True)
+    peer = world[1].connect()
+    paths = [f"/x{n}" for n in range(9)]
+    for path in paths:
+        peer.create(path, flags=1)
+    world.lag(1)
+    Later(peer).create("/last")
+    Later(peer).ephemerals()
+    Later(peer).exists("/last")
+    release(world, 1)
+    _, found, last = peer.take_all()
+    assert isinstance(found, Reply)
+    assert isinstance(last, Reply)
+    assert sorted(found.record.ephemerals) == paths
+    assert last.err == 0
+
+
+def test_an_expiry_has_the_time_at_which_it_was_asked_for(world: EnsembleWorld) -> None:
+    """The caller's clock is ahead of what the ensemble has heard of."""
+    peer = world[1].connect()
+    before = world.txns[1][-1].time
+    world.ensemble.expire(peer.session_id, world.ensemble.now + 1234)
+    assert world.txns[1][-1].time == before + 1234
+
+
+def test_only_a_single_server_emulates_a_release() -> None:
+    with pytest.raises(SettingsError, match="emulate is for a single server") as caught:
+        EnsembleWorld(3, emulate="3.8.0")
+    assert caught.value.fields == ("emulate",)
+
+
+def test_a_test_controls_no_ensemble_until_it_does(world: EnsembleWorld) -> None:
+    service = world[1].service
+    assert not service.is_controlled
+    world[2].service.is_controlled = True
+    assert service.is_controlled, "all servers are one test's"

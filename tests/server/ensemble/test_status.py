@@ -101,8 +101,34 @@ def test_mntr_of_each_role(world: EnsembleWorld) -> None:
         "1",
     )
     assert "zk_learners" not in follower
+    assert "zk_observer_master_id" not in follower
+    assert "zk_observer_master_id" not in leader
     assert observer["zk_observer_master_id"] == "3"
     assert "zk_followers" not in leader
+
+
+def test_the_figures_of_a_leader(world: EnsembleWorld) -> None:
+    """Each has another value, so that none can stand for another."""
+    small = world[1].connect()
+    world.pass_time(1.25)
+    small.create("/x", b"0123456789" * 10)
+    small.delete("/x")
+    small.create("/longer", b"0123456789")
+    world.ensemble.members[2].votes = False  # as one that is no member any more
+    world.hold("acks")
+    Later(small).create("/waits", b"0123456789")
+    Later(small).sync("/")
+    Later(small).sync("/")
+    found = mntr(world, 3)
+    names = ("learners", "synced_followers", "synced_non_voting_followers", "synced_observers")
+    assert [found[f"zk_{name}"] for name in names] == ["3", "2", "1", "1"]
+    assert found["zk_pending_syncs"] == "2"
+    assert found["zk_leader_uptime"] == "1250"
+    sizes = [int(found[f"zk_{name}_proposal_size"]) for name in ("last", "min", "max")]
+    last, least, most = sizes
+    assert least < last < most
+    text = say(world, 3, "srvr")
+    assert text.endswith(f"Proposal sizes last/min/max: {last}/{least}/{most}\n")
 
 
 def test_dump_lists_sessions_with_their_times_at_the_leader_only(world: EnsembleWorld) -> None:
@@ -112,6 +138,20 @@ def test_dump_lists_sessions_with_their_times_at_the_leader_only(world: Ensemble
     follower = say(world, 2, "dump")
     assert f"Global Sessions(1):\n0x{peer.session_id:x}\t10000ms\n" in follower
     assert f"Sessions with Ephemerals (1):\n0x{peer.session_id:x}:\n\t/mine\n" in follower
+
+
+def test_dump_lists_local_sessions_by_their_server() -> None:
+    world = EnsembleWorld(3, local_sessions=True, local_sessions_upgrading=True)
+    local, other = world[1].connect(), world[1].connect()
+    at_leader = world[3].connect()
+    other.create("/mine", flags=1)
+    text = say(world, 1, "dump")
+    assert text.startswith("SessionTracker dump:\nLocal Session Sets (1)/(1):\n1 expire at ")
+    assert f"\t0x{local.session_id:x}\nGlobal Sessions(1):\n0x{other.session_id:x}\t10000ms\n" in text
+    text = say(world, 3, "dump")
+    assert text.startswith("SessionTracker dump:\nLocal Session Sets (1)/(1):\n1 expire at ")
+    assert f"\t0x{at_leader.session_id:x}\nGlobal Session Sets (1)/(1):\n1 expire at " in text
+    assert f"\t0x{other.session_id:x}\nephemeral nodes dump:" in text
 
 
 def test_conf_ends_with_the_membership(world: EnsembleWorld) -> None:

@@ -265,3 +265,19 @@ def test_signs_of_life_wait_half_a_tick_for_a_link(world: EnsembleWorld) -> None
     world.heal([1])
     world.pass_time(0.25)
     assert member.report_at == math.inf
+
+
+def test_the_shortest_tick_reports_signs_of_life_too() -> None:
+    """Half of it is less than 1 ms."""
+    world = EnsembleWorld(3, tick_time=1)
+    peer = world[1].connect(timeout=1000)
+    for _ in range(5):
+        world.pass_time(0.01)
+        peer.ping()
+    world.partition([[1]], True)
+    peer.ping()
+    member = world.ensemble.members[1]
+    now = world.ensemble.now
+    assert member.report_at == now + 1
+    world.pass_time(0.001)
+    assert member.report_at == now + 2, "it is tried again"
