@@ -8,7 +8,8 @@ The rules:
    client must be able to act first. Otherwise nothing is controlled.
 3. Faults: each at each request of the first run, in the order of rule 1. A bad cell is run twice, and counts
    if it is bad in the same way. If there is no time for all, writes come before reads, each kind of request
-   before its repetitions, and the faults of :data:`.faults.FIRST` before the others.
+   before its repetitions, the faults of :data:`.faults.FIRST` before the others, and those of a request that
+   has failed already last.
 4. Orders: all that differ (:mod:`.dpor`), for half of the time. If these are too many, samplers follow in
    turn. The first bad order ends the search.
 5. A bad order is run twice as well. It is shortened: fewer switches between clients, then fewer steps that
@@ -18,7 +19,7 @@ The rules:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import count
 from typing import Final
@@ -118,10 +119,11 @@ def replay(subject: Subject, token: str) -> Results:
 
     :raises ValueError: if it is no token.
     """
+    began = time.monotonic()
     tokens.read(token)
-    results = Results(subject.run(Rounds()))
-    finding = _replay(subject, token, results.base)
-    return attrs.evolve(results, findings=[] if finding is None else [finding])
+    base = subject.run(Rounds())
+    finding = _replay(subject, token, base)
+    return Results(base, findings=[] if finding is None else [finding], seconds=time.monotonic() - began)
 
 
 def _replay(subject: Subject, token: str, base: Outcome) -> Finding | None:
@@ -193,7 +195,8 @@ def _run_planned(subject: Subject, explorer: Explorer) -> Outcome | None:
 def _sweep_faults(subject: Subject, plan: Plan, results: Results, until: float) -> None:
     cells = list(_cells(results.base, plan.faults))
     results.all_cells = len(cells)
-    for cell in cells:
+    failed: set[tuple[str, int]] = set()
+    for cell in _those_of_others_first(cells, failed):
         if time.monotonic() > until:
             break
         results.cells += 1
@@ -203,12 +206,24 @@ def _sweep_faults(subject: Subject, plan: Plan, results: Results, until: float) 
         again = _judged(subject.run_again(Rounds(), cell), results.base)
         if again.fails_like(outcome):
             results.bad[cell] = again
+            failed.add((cell.client, cell.number))
     seen: set[tuple[str, str]] = set()
     for cell, outcome in sorted(results.bad.items(), key=lambda bad: len(bad[1].steps)):
         kind = outcome.verdict, without_numbers(outcome.detail)
         if kind not in seen and len(seen) < _SHOWN:
             seen.add(kind)
             results.findings.append(_finding_of_cell(cell, outcome, results.base))
+
+
+def _those_of_others_first(cells: Iterable[Cell], failed: Collection[tuple[str, int]]) -> Iterator[Cell]:
+    """Yield the cells, those of requests that have failed meanwhile last."""
+    later = []
+    for cell in cells:
+        if (cell.client, cell.number) in failed:
+            later.append(cell)
+        else:
+            yield cell
+    yield from later
 
 
 def _cells(base: Outcome, faults: Sequence[str]) -> Iterator[Cell]:
