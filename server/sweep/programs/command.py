@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -28,7 +29,16 @@ _FOUND, _USAGE, _NOT_CONTROLLED = 1, 2, 3
 _TIMEOUT: Final = 30.0
 """Seconds that a program has for sending a request, and again for taking the answer."""
 _UNREAD: Final = 2**20  # bytes
+_SIGNALS: Final = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 HAS_GROUPS: Final = hasattr(os, "killpg")
+
+
+class _Ended(Exception):
+    """A signal ends the sweep; first the programs are killed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = number
 
 
 def parser() -> argparse.ArgumentParser:
@@ -127,8 +137,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         report = trio.run(_sweep, options, plan, arguments.replay)
-    except KeyboardInterrupt:
-        return 130
+    except _Ended as ended:
+        return 128 + ended.signal
     except (CannotRun, ValueError) as error:
         _say(str(error))
         return _USAGE
@@ -172,9 +182,10 @@ async def _sweep(options: Options, plan: explore.Plan, token: str | None) -> Rep
     listener.setblocking(False)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     http = HttpServer(desk.answer, _TIMEOUT, UnreadOutput(_UNREAD))
-    with listener:
+    with listener, trio.open_signal_receiver(*_SIGNALS) as signals:
         try:
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(_end_at_signal, signals)
                 nursery.start_soon(http.listen, listener)
                 programs = Programs(options, desk, url, nursery, _say)
                 try:
@@ -187,6 +198,12 @@ async def _sweep(options: Options, plan: explore.Plan, token: str | None) -> Rep
             raise _first(errors) from None
     _say(f"{programs.runs} runs; programs are taken to wait when {programs.quiet.words}")
     return Report(results, " ".join(options.command))
+
+
+async def _end_at_signal(signals: AsyncIterator[int]) -> None:
+    """:raises _Ended: a signal has come."""
+    async for number in signals:
+        raise _Ended(number)
 
 
 def _carry_out(programs: Programs, plan: explore.Plan, token: str | None) -> explore.Results:

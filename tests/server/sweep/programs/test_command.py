@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -155,6 +157,27 @@ time.sleep(1000)
     processes = mark.read_text().split()
     assert len(processes) > 2
     assert not [each for each in processes if is_alive(each)], "all have been killed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_programs_too(number: int, program: Write, tmp_path: Path) -> None:
+    mark = tmp_path / "processes"
+    waits = f"""
+connect("a")
+with open({str(mark)!r}, "a") as file:
+    print(os.getpid(), file=file)
+time.sleep(1000)
+"""
+    command = [Path(sys.executable).parent / "pyzk-sweep", "--", sys.executable, program(waits)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sweeping:
+        while not (mark.exists() and mark.read_text().endswith("\n")):
+            assert sweeping.poll() is None
+            time.sleep(0.01)
+        sweeping.send_signal(number)
+        _, errors = sweeping.communicate()
+    assert sweeping.returncode == 128 + number
+    assert "Traceback" not in errors
+    assert not is_alive(mark.read_text().strip())
 
 
 def is_alive(process: str) -> bool:
