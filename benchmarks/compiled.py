@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 _FOLDER = Path(__file__).parents[1] / "build" / "compiled"
@@ -17,4 +19,22 @@ def keep_compiled() -> None:
     """
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         sys.dont_write_bytecode = False
+        for name in ("purelib", "stdlib"):
+            _take_over(Path(sysconfig.get_path(name)))
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(_FOLDER)
+
+
+def _take_over(sources: Path) -> None:
+    """Link what is compiled already, of Python and of installed packages. Processes that start together would
+    compile the same modules, each for itself, for 2 s."""
+    apart = _FOLDER / sources.relative_to(sources.anchor)
+    if apart.exists():
+        return
+    for folder, folders, names in os.walk(sources):
+        folders[:] = [name for name in folders if name not in ("site-packages", "test", "tests")]
+        if folder.endswith("__pycache__"):
+            place = apart / Path(folder).parent.relative_to(sources)
+            place.mkdir(parents=True, exist_ok=True)
+            for name in (name for name in names if ".opt-" not in name):
+                with contextlib.suppress(OSError):  # another process is quicker, or it is another disk
+                    os.link(f"{folder}/{name}", place / name)
