@@ -71,6 +71,8 @@ class Connection:
     :ivar null_tokens: how many tokens were answered by none; from the first on there is no login.
     :ivar frozen: a gate has stopped the connection: it hears and says nothing.
     :ivar endpoint: the name of the endpoint by which the client came; empty for the port of all clients.
+    :ivar program: the program at the other end (:mod:`.programs`); empty if that is not known, None if nobody
+        has looked.
     :ivar stats: what operators see of this connection.
     :ivar wake: called when output comes to wait although nothing was received, and on closing.
 
@@ -93,6 +95,7 @@ class Connection:
     login: Login | None = None
     null_tokens = 0
     endpoint = ""
+    program: str | None = None
 
     def __init__(
         self,

@@ -79,7 +79,7 @@ export function open(place, params) {
           ["read", "write"].includes(one.role) ? badge(one.role, one.role) : null, isAsked(one) ? badge("asked back", "warn") : null,
           one.since ? h("span.num", { title: "since", "data-since": one.since }, since(one.since)) : null,
           before ? dim(" for ", who(before)) : one.waits_for ? h("span.dim.mono", ` for ${visible(one.waits_for, 60)}`) : null),
-        h("div.small.dim", one.session?.name ? `${sessionId(one.session.id)} ` : null, one.peer && h("span.mono", `${one.peer} `), h("span.mono.node", znodeLink(join(row.path, one.names[0]), one.names[0])))),
+        h("div.small.dim", one.session?.name ? `${sessionId(one.session.id)} ` : null, one.peer && h("span.mono", `${one.peer} `), one.program && `${visible(one.program)} `, h("span.mono.node", znodeLink(join(row.path, one.names[0]), one.names[0])))),
       acts(one, row, holds));
   }
 

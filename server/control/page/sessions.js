@@ -47,7 +47,7 @@ export function open(place, params) {
     element.classList.toggle("selected", row.id === selected);
     name.firstChild.textContent = visible(row.name || sessionId(row.id));
     put(name.lastChild, row.paused && badge("paused", "warn"), row.peer ? null : several ? badge("not at this server") : badge("disconnected", "bad"), row.outstanding ? badge(`${row.outstanding} waiting`, "warn") : null);
-    client.textContent = row.peer ?? "–";
+    put(client, row.peer ?? "–", row.program && h("div.small.dim", visible(row.program)));
     const known = row.left_ms !== null;
     const left_ms = Math.min(row.left_ms ?? 0, row.timeout_ms); // its end is at the next tick
     left.firstChild.hidden = !known;
@@ -113,6 +113,7 @@ export function open(place, params) {
       definitions([
         ["Id", h("span.mono", sessionId(found.id))],
         ["Client", found.peer ? h("span.mono", found.peer) : "not connected"],
+        ...(found.program ? [["Program", visible(found.program)]] : []),
         ["Timeout", duration(found.timeout_ms)],
         ...(found.peer ? [["Connected", moment(found.established)], ["Last latency", `${found.latency_ms} ms`]] : []),
         ["Identities", h("ul.plain", found.auth.map((one) => h("li", `${visible(one.scheme)}:${visible(one.id)}`)))],

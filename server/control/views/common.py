@@ -10,6 +10,7 @@ from ....protocol.text import session_text
 from ...core.sessions import Session
 from ...core.znode import Znode
 from ...net.connection import Connection
+from ...net.programs import look_for_programs
 from ..routes import ApiError, Field
 
 if TYPE_CHECKING:
@@ -64,6 +65,21 @@ def connection_of(control: Control, session: Session) -> Connection | None:
     """The connection that serves a session."""
     client = control.controls.running.engine.client_of(session)
     return client if isinstance(client, Connection) else None
+
+
+async def find_programs(control: Control) -> None:
+    """Find out the programs behind the connections of this machine that are new since the last time."""
+    running = control.controls.running
+    ports = {running.server.address[1], *(port for _, port in running.endpoints.values())}
+    if running.server.secure_address is not None:
+        ports.add(running.server.secure_address[1])
+    await look_for_programs(running.service.connections, ports)
+
+
+def program_of(control: Control, session: Session) -> str | None:
+    """Return the program behind a session in words, as far as it is known."""
+    connection = connection_of(control, session)
+    return None if connection is None else connection.program or None
 
 
 def masked(scheme: str | None, name: str | None) -> str:

@@ -17,7 +17,7 @@ from ...net.http import Response, Send
 from ...testing.directories import LOOKED_AT, Found, layout_at, recognised
 from .. import forms
 from ..routes import Ask, Field, Route
-from .common import PATH, session_label, znode_at, zxid_form
+from .common import PATH, find_programs, program_of, session_label, znode_at, zxid_form
 from .tree import LINES, line
 from .turns import Turns
 
@@ -50,6 +50,7 @@ async def _found(control: Control, directories: Iterable[Found | None], send: Se
     waiting: list[Wait] = []
     count = 0
     await send(b"")
+    await find_programs(control)
     for found in directories:
         await turns.pause()
         if found is None:
@@ -100,6 +101,7 @@ def _participant(control: Control, entry: Participant) -> dict[str, Any]:
         "waits_for": entry.waits_for,
         "session": session_label(control, entry.session or 0),
         "peer": None if peer is None else forms.address_form(peer),
+        "program": None if session is None else program_of(control, session),
         "since": stat.ctime if stat else None,
         "zxid": zxid_form(stat.czxid) if stat else None,
         "version": stat.version if stat else None,

@@ -12,7 +12,17 @@ from ...testing.operations import name_of
 from ...testing.sessions import UnknownSessionError
 from .. import forms
 from ..routes import Ask, Route
-from .common import AFTER, LIMIT, TEXT, connection_of, identity_forms, limit_of, text_filter
+from .common import (
+    AFTER,
+    LIMIT,
+    TEXT,
+    connection_of,
+    find_programs,
+    identity_forms,
+    limit_of,
+    program_of,
+    text_filter,
+)
 from .turns import Turns, first_names
 from .watches import watch_form
 
@@ -41,6 +51,7 @@ async def _clients(control: Control, ask: Ask) -> Any:
         known[session_text(session.id)] = session
         await turns.pause()
     found, more = await first_names([list(known)], is_wanted, limit, turns, after=ask.values.get("after", ""))
+    await find_programs(control)
     return {
         "count": len(engine.sessions),
         "clients": [_client_form(control, known[form]) for form in found],
@@ -72,6 +83,7 @@ def _client_form(control: Control, session: Session) -> dict[str, Any]:
         "id": session_text(session.id),
         "name": running.names[session.id],
         "peer": _peer(control, session),
+        "program": program_of(control, session),
         "timeout_ms": session.timeout,
         "left_ms": _left(control, session),
         "ephemerals": len(engine.tree.ephemerals.get(session.id, ())),
@@ -93,7 +105,7 @@ def _client_form(control: Control, session: Session) -> dict[str, Any]:
     }
 
 
-def _client(control: Control, ask: Ask) -> Any:
+async def _client(control: Control, ask: Ask) -> Any:
     engine, given = control.controls.running.engine, ask.values["session"]
     for number in live_sessions(control.controls.running, given):
         session = engine.sessions.get(number)
@@ -101,6 +113,7 @@ def _client(control: Control, ask: Ask) -> Any:
             break
     else:
         raise UnknownSessionError(f"there is no session {given}; GET /clients lists those that live")
+    await find_programs(control)
     connection = connection_of(control, session)
     watched = []
     if connection is not None:

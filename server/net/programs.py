@@ -1,0 +1,156 @@
+"""The programs behind connections from this machine, where the system tells (Linux).
+
+The rules:
+
+1. ``/proc/net/tcp`` and ``tcp6`` name the socket at the other end of a connection, ``/proc/PID/fd`` the
+   process that has it. The system shows the sockets of other users to root alone.
+2. This is done only when somebody asks, once for each connection, in a thread of its own, and ends after so
+   many files: a machine may have many processes.
+3. A program is shown by its name and its script: ``python worker.py (pid 4711)``. Further arguments may be
+   secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from ...protocol.text import printable
+from .connection import Connection
+from .service import java_address
+
+_MOST_FILES: Final = 100_000
+_SHOWN: Final = 80  # characters of a program
+_SCRIPT: Final = re.compile(r"[^/]+\.(?:py|pyz|jar|js|mjs|cjs|ts|rb|pl|sh)")
+_NAME: Final = re.compile(r"[A-Za-z_$][\w$]*(?:\.[\w$]+)*", re.ASCII)
+_JAVA_VALUES: Final = frozenset(
+    (
+        "-cp",
+        "-classpath",
+        "--class-path",
+        "-p",
+        "--module-path",
+        "--add-modules",
+        "--add-opens",
+        "--add-exports",
+    )
+)
+"""Options of Java that are followed by a value."""
+
+Ends = tuple[str, int, int]
+"""A connection as the client's system knows it: its own address and port, and the port of the server."""
+
+
+async def look_for_programs(connections: Iterable[Connection], ports: Collection[int]) -> None:
+    """Find out the programs of connections for which nobody has done that, as :attr:`.Connection.program`.
+
+    :param ports: those of the server.
+    """
+    new = [each for each in list(connections) if each.program is None]
+    for connection in new:
+        connection.program = ""
+    local = [each for each in new if _is_loopback(each.peer[0])]
+    if not local or not sys.platform.startswith("linux"):
+        return
+    found = await trio.to_thread.run_sync(_find, {each.peer for each in local}, frozenset(ports))
+    for connection in local:
+        connection.program = found.get(connection.peer, "")
+
+
+def _is_loopback(host: str) -> bool:
+    return host.startswith("127.") or host == "0:0:0:0:0:0:0:1"
+
+
+def _find(peers: Collection[tuple[str, int]], ports: Collection[int]) -> dict[tuple[str, int], str]:
+    sockets = {
+        f"socket:[{inode}]": (host, port)
+        for file in ("/proc/net/tcp", "/proc/net/tcp6")
+        for (host, port, remote), inode in _connections(file)
+        if remote in ports and (host, port) in peers
+    }
+    return {sockets[name]: program_of(process) for name, process in _owners(sockets).items()}
+
+
+def _connections(file: str) -> Iterator[tuple[Ends, str]]:
+    """Yield the connections of one family with the numbers of their sockets."""
+    with suppress(OSError, ValueError, IndexError), open(file, encoding="ascii") as lines:
+        next(lines, None)
+        for line in lines:
+            words = line.split()
+            host, port = words[1].split(":")
+            yield (_address(host), int(port, 16), int(words[2].rpartition(":")[2], 16)), words[9]
+
+
+def _address(digits: str) -> str:
+    """Read an address: each four bytes are a number in the order of this machine."""
+    numbers = [int(digits[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(digits), 8)]
+    family = socket.AF_INET if len(numbers) == 1 else socket.AF_INET6
+    return java_address(socket.inet_ntop(family, b"".join(numbers)))
+
+
+def _owners(sockets: Mapping[str, object]) -> dict[str, int]:
+    """Return the processes that have these sockets."""
+    found: dict[str, int] = {}
+    left = _MOST_FILES
+    for process in sorted((int(name) for name in os.listdir("/proc") if name.isdecimal()), reverse=True):
+        folder = f"/proc/{process}/fd"
+        with suppress(OSError):  # it has ended, or is somebody else's
+            for name in os.listdir(folder):
+                left -= 1
+                with suppress(OSError):
+                    file = os.readlink(f"{folder}/{name}")
+                    if file in sockets:
+                        found[file] = process
+        if left <= 0 or len(found) == len(sockets):
+            break
+    return found
+
+
+def program_of(process: int) -> str:
+    """Return the program of a process in words; empty if it has ended.
+
+    :param process: its number.
+    """
+    try:
+        words = Path(f"/proc/{process}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return ""
+    shown = printable(" ".join([Path(words[0]).name, *script_of(words)]))
+    return f"{shown[:_SHOWN]} (pid {process})"
+
+
+def script_of(words: list[str]) -> list[str]:
+    """Return what a command line runs, if its program is an interpreter.
+
+    :param words: the command line.
+    """
+    program = Path(words[0]).name
+    arguments = [word for word in words[1:] if word]
+    if program == "java":
+        return _main_class(arguments)
+    if re.fullmatch(r"(python|pypy)[\d.]*", program) and "-m" in arguments[:-1]:
+        name = arguments[arguments.index("-m") + 1]
+        return ["-m", name] if _NAME.fullmatch(name) else []
+    if not re.fullmatch(r"(python|pypy|node|ruby|perl|bash|sh|deno|bun)[\d.]*", program):
+        return []
+    names = (Path(word).name for word in arguments if not word.startswith("-"))
+    return [name for name in names if _SCRIPT.fullmatch(name)][:1]
+
+
+def _main_class(arguments: list[str]) -> list[str]:
+    before = ""
+    for word in arguments:
+        if before == "-jar":
+            return ["-jar", Path(word).name]
+        if not word.startswith("-") and before not in _JAVA_VALUES:
+            return [word] if _NAME.fullmatch(word) else []
+        before = word
+    return []

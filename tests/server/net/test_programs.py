@@ -1,0 +1,136 @@
+"""Which program is behind a connection of this machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyzk.server.net import programs
+from pyzk.server.net.connection import Connection
+from pyzk.server.net.programs import look_for_programs, script_of
+from pyzk.server.testing import EmbeddedServer
+
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells it")
+WORKER = """
+import sys
+from kazoo.client import KazooClient
+zk = KazooClient(sys.argv[1])
+zk.start()
+zk.create("/lock/0__lock__0000000001", ephemeral=True, makepath=True)
+print(zk.client_id[0], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    file = tmp_path / "worker.py"
+    file.write_text(WORKER)
+    running: list[subprocess.Popen[str]] = []
+
+    def start(hosts: str) -> subprocess.Popen[str]:
+        command = [sys.executable, str(file), hosts, "--password", "secret"]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        found = subprocess.Popen(command, **pipes)
+        running.append(found)
+        assert found.stdout is not None
+        assert found.stdout.readline(), "it is connected"
+        return found
+
+    yield start
+    for each in running:
+        each.kill()
+        each.communicate()
+
+
+def ask(server: EmbeddedServer, path: str) -> str:
+    with urllib.request.urlopen(f"{server.url}api/v1{path}") as answer:
+        return str(answer.read().decode())
+
+
+@ON_LINUX
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_program_behind_a_session(host: str, worker: Callable[[str], subprocess.Popen[str]]) -> None:
+    with EmbeddedServer(host=host) as server:
+        process = worker(server.hosts)
+        program = f"{Path(sys.executable).name} worker.py (pid {process.pid})"
+        [client] = json.loads(ask(server, "/clients"))["clients"]
+        assert client["program"] == program
+        assert json.loads(ask(server, f"/clients/{client['id']}"))["program"] == program
+        lock = json.loads(ask(server, "/locks").splitlines()[0])
+        assert [each["program"] for each in lock["holders"]] == [program]
+        process.kill()
+        process.communicate()
+        assert "worker.py" not in ask(server, f"/clients?text={client['id']}"), "it is not connected any more"
+
+
+@ON_LINUX
+def test_the_program_behind_an_endpoint(worker: Callable[[str], subprocess.Popen[str]]) -> None:
+    with EmbeddedServer() as server:
+        process = worker(server.endpoint("worker-1").hosts)
+        [client] = json.loads(ask(server, "/clients"))["clients"]
+        assert f"(pid {process.pid})" in client["program"]
+
+
+def a_connection(host: str) -> Connection:
+    found = Connection.__new__(Connection)
+    found.peer = host, 40_000
+    return found
+
+
+async def test_other_machines_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_find", lambda peers, ports: pytest.fail("it looks"))
+    connections = [a_connection("10.0.0.1"), a_connection("fe80:0:0:0:0:0:0:1")]
+    await look_for_programs(connections, {2181})
+    assert [each.program for each in connections] == ["", ""]
+
+
+async def test_each_connection_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+
+    def find(peers: object, ports: object) -> dict[object, str]:
+        looks.append(peers)
+        return {}
+
+    monkeypatch.setattr(programs, "_find", find)
+    monkeypatch.setattr(sys, "platform", "linux")
+    connections = [a_connection("127.0.0.1")]
+    for _ in range(3):
+        await look_for_programs(connections, {2181})
+    assert looks == [{("127.0.0.1", 40_000)}]
+
+
+async def test_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_find", lambda peers, ports: pytest.fail("it looks"))
+    monkeypatch.setattr(sys, "platform", "darwin")
+    connections = [a_connection("127.0.0.1")]
+    await look_for_programs(connections, {2181})
+    assert connections[0].program == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("/usr/bin/python3 -u /srv/worker.py --token secret", "worker.py"),
+        ("python3.11 -m celery worker --password secret", "-m celery"),
+        ("python -m secret=1", ""),
+        ("python -c print(1)", ""),
+        ("node --require x /srv/app.mjs secret", "app.mjs"),
+        ("node secret", ""),
+        ("java -cp a.jar:b.jar -Xmx1g com.example.Main secret", "com.example.Main"),
+        ("java --add-opens java.base/java.lang=ALL-UNNAMED -jar /srv/app.jar secret", "-jar app.jar"),
+        ("java -Dpassword=secret", ""),
+        ("bash /srv/run.sh secret", "run.sh"),
+        ("/srv/server --password secret", ""),
+        ("redis-server secret.py", ""),
+    ],
+)
+def test_what_is_shown_of_a_command_line(line: str, shown: str) -> None:
+    assert " ".join(script_of(line.split())) == shown
