@@ -179,6 +179,7 @@ def test_a_test_ends_them() -> None:
     peer = world[1].connect()
     world.ensemble.expire(peer.session_id, 0)
     assert peer.closed
+    assert [figure(world, number, "stale_sessions_expired") for number in world.servers] == [1, 0, 0, 0]
     assert not is_known(world, 1, peer)
 
 

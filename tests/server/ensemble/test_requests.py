@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.wire import hello
 from pyzk.protocol import errors
+from pyzk.protocol import records as r
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import SettingsError
@@ -15,6 +16,7 @@ from pyzk.server.core.operations import reads
 from pyzk.server.ensemble import serving
 from pyzk.server.ensemble.errors import EnsembleError
 from pyzk.server.ensemble.serving import MemberConnection
+from pyzk.server.testing.tree_io import Loader
 
 from ...support.ensemble import EnsembleWorld, Later
 from ...support.requests import create_op, delete_op
@@ -529,3 +531,12 @@ def test_a_test_controls_no_ensemble_until_it_does(world: EnsembleWorld) -> None
     assert not service.is_controlled
     world[2].service.is_controlled = True
     assert service.is_controlled, "all servers are one test's"
+
+
+def test_what_nobodys_connection_asks_for_has_the_time_that_it_says(world: EnsembleWorld) -> None:
+    """A test loads a tree: its clock is ahead of what the ensemble has heard of."""
+    leader = world.ensemble.leader()
+    epoch = leader.epoch_offset
+    frame = bytes(8) + r.CreateRequest("/x", b"", r.OPEN_ACL, 0).encode()
+    leader.handle(Loader(0), OpCode.CREATE, frame, world.ensemble.now + 4321)
+    assert world.txns[1][-1].time - epoch == int(world.now * 1000) + 4321
