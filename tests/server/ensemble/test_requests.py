@@ -16,13 +16,15 @@ from pyzk.server.core.operations import reads
 from pyzk.server.ensemble import serving
 from pyzk.server.ensemble.errors import EnsembleError
 from pyzk.server.ensemble.serving import MemberConnection
+from pyzk.server.net.connection import Connection
+from pyzk.server.net.gate import Gate
 from pyzk.server.testing.tree_io import Loader
 
 from ...support.ensemble import EnsembleWorld, Later
 from ...support.requests import create_op, delete_op
 from ...support.tree import contents
 from ...support.wire import Reply
-from ...support.world import Peer
+from ...support.world import EPOCH, Peer
 
 
 @pytest.fixture
@@ -533,10 +535,43 @@ def test_a_test_controls_no_ensemble_until_it_does(world: EnsembleWorld) -> None
     assert service.is_controlled, "all servers are one test's"
 
 
-def test_what_nobodys_connection_asks_for_has_the_time_that_it_says(world: EnsembleWorld) -> None:
+def test_what_nobodys_connection_asks_for_is_sent_at_the_time_that_it_says(world: EnsembleWorld) -> None:
     """A test loads a tree: its clock is ahead of what the ensemble has heard of."""
-    leader = world.ensemble.leader()
-    epoch = leader.epoch_offset
+    world.lag(1, delay=1000)
     frame = bytes(8) + r.CreateRequest("/x", b"", r.OPEN_ACL, 0).encode()
-    leader.handle(Loader(0), OpCode.CREATE, frame, world.ensemble.now + 4321)
-    assert world.txns[1][-1].time - epoch == int(world.now * 1000) + 4321
+    later = world.ensemble.now + 4321
+    world.ensemble.leader().handle(Loader(0), OpCode.CREATE, frame, later)
+    assert world.ensemble.members[1].takes_at == later + 1000
+
+
+def test_ids_of_sessions_are_made_of_the_time_at_which_a_server_starts() -> None:
+    """So a server that starts later gives no id again."""
+    world = EnsembleWorld(3)
+    session_id = world[1].connect().session_id
+    assert session_id & 0xFFFF == 0, "the first"
+    assert session_id >> 16 & (1 << 40) - 1 == int(EPOCH * 1000) & (1 << 40) - 1
+
+
+def test_what_waits_for_the_log_is_answered_at_the_time_at_which_it_comes(world: EnsembleWorld) -> None:
+    """A gate, which keeps the timeline, and ``cons`` are told the server's time."""
+    told: list[float] = []
+
+    class Times(Gate):
+        def answered(
+            self, connection: Connection, op: int, frame: bytes, result: tuple[int, int, bytes], now: float
+        ) -> None:
+            told.append(now)
+            super().answered(connection, op, frame, result, now)
+
+    peer = world[1].connect()
+    world[1].service.gate = Times()
+    world.lag(1)
+    Later(peer).create("/x")
+    late = world[1].open()
+    late.connect()
+    world.pass_time(1.5)
+    release(world, 1)
+    late.feed()
+    assert told == [world.now]
+    assert late.connection.stats.last[4] == world.now
+    assert [reply.err for reply in peer.take_all()] == [0]  # type: ignore[union-attr]

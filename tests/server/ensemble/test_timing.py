@@ -281,3 +281,33 @@ def test_the_shortest_tick_reports_signs_of_life_too() -> None:
     assert member.report_at == now + 1
     world.pass_time(0.001)
     assert member.report_at == now + 2, "it is tried again"
+
+
+def test_what_a_server_has_heard_is_not_told_to_the_next_leader(world: EnsembleWorld) -> None:
+    """Its clients are closed with its leader: they have to be heard of again."""
+    peer = world[1].connect(timeout=2000)
+    world.partition([[1]], True)
+    peer.ping()
+    world.pass_time(SILENCE)
+    assert world.role(1) == "looking"
+    world.heal([1, 2, 3, 4])
+    assert world.role(1) == "follower"
+    told: list[int] = []
+    leader = world.ensemble.leader()
+    leader.heard_of = lambda session_id, now: told.append(session_id)  # type: ignore[method-assign]
+    other = world[1].connect()
+    other.ping()
+    world.pass_time(TICK)
+    assert told == [other.session_id]
+
+
+def test_a_leader_that_goes_on_ends_what_has_expired_at_once(world: EnsembleWorld) -> None:
+    """Its followers have not given it up, so it leads on."""
+    peer = world[3].connect(timeout=1000)
+    peer.create("/mine", flags=1)
+    world.freeze(3)
+    world.pass_time(SILENCE - STEP)
+    assert "/mine" in world[1].engine.tree.nodes
+    world.thaw(3)
+    assert world.role(3) == "leader"
+    assert "/mine" not in world[1].engine.tree.nodes
