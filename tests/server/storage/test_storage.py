@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from pyzk.protocol.files.image import Image, ImageNode
 from pyzk.protocol.files.snapshot import SnapshotReader
 from pyzk.protocol.files.txnlog import ErrorTxn, LogReader, encode
 from pyzk.protocol.operations import OpCode
+from pyzk.server.core.failures import OutOfMemory
 from pyzk.server.core.quota import ROOT
 from pyzk.server.core.txn import Replace
 from pyzk.server.storage import snapshots
@@ -491,6 +493,37 @@ def test_a_place_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot use"):
         world(tmp_path / "file")
+
+
+def test_a_place_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other server has it: the user would look for one."""
+    monkeypatch.setattr("pyzk.server.storage.directory.os.access", lambda *place: False)
+    with pytest.raises(StorageError, match=r"^cannot use .*: Permission denied$"):
+        world(tmp_path)
+
+
+def test_memory_that_runs_out_while_a_session_is_logged_ends_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session is known, and the log does not have it."""
+    server = world(tmp_path)
+    server.connect().create("/before")
+    assert server.storage is not None
+    server.storage.write_journal()
+
+    def fail(*arguments: object) -> NoReturn:
+        raise MemoryError
+
+    monkeypatch.setattr("pyzk.server.storage.engine.of_other", fail)
+    with pytest.raises(OutOfMemory):
+        server.connect()
+    assert server.engine.journal.is_broken  # type: ignore[attr-defined]
+    monkeypatch.undo()
+    killed(server)
+    again = world(tmp_path)
+    assert "/before" in again.tree.nodes
+    assert len(list(again.engine.sessions)) == 1
+    killed(again)
 
 
 def test_a_torn_entry_is_left_out_and_its_file_stays(
