@@ -411,11 +411,10 @@ class _Exchange:
             nursery.start_soon(self._wait_for_end, nursery.cancel_scope)
             try:
                 await stream(send)
-            except trio.BrokenResourceError as error:
-                logger.debug("an HTTP client has gone away: %s", error)
-            else:
                 end = self._http.send(h11.EndOfMessage()) or b""
                 await send_counted(self._stream, end, self, self._unread)
+            except trio.BrokenResourceError as error:
+                logger.debug("an HTTP client has gone away: %s", error)
             nursery.cancel_scope.cancel()
 
     async def _wait_for_end(self, scope: trio.CancelScope) -> None:

@@ -202,10 +202,8 @@ def test_fuzz_of_the_embedded_server_with_faults(chance: random.Random) -> None:
             )
             attack.close()
             bystander.leave()
-            deadline = time.monotonic() + 20
-            while any(session.connected for session in server.sessions()) and time.monotonic() < deadline:
+            while any(session.connected for session in server.sessions()):
                 time.sleep(0.01)
-            assert not [session for session in server.sessions() if session.connected]
     finally:
         logging.getLogger("pyzk").removeHandler(bugs)
     assert bugs.found == []

@@ -321,6 +321,42 @@ class BugError(Exception):
     pass
 
 
+class GoesAway(trio.abc.Stream):
+    """A client that goes away when the first piece of its answer has been sent."""
+
+    def __init__(self) -> None:
+        self.received = [RUOK_REQUEST]
+        self.pieces = 0
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if not self.received:
+            await trio.sleep_forever()
+        return self.received.pop()
+
+    async def send_all(self, data: object) -> None:
+        await trio.lowlevel.checkpoint()
+        self.pieces += 1
+        if self.pieces > 1:
+            raise trio.BrokenResourceError
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_a_client_that_goes_away_as_its_stream_ends(caplog: pytest.LogCaptureFixture) -> None:
+    async def stream(send: http.Send) -> None:
+        await send(b"x")
+
+    client = GoesAway()
+    server = HttpServer(lambda request: Response(200, stream=stream), 5.0, UnreadOutput(2**30))
+    await server.serve(client, "127.0.0.1")
+    assert client.pieces == 2, "the end of the answer has not reached it"
+    assert [record.message for record in caplog.records if record.levelname != "DEBUG"] == []
+
+
 async def test_a_bug_is_answered_with_500(monkeypatch: pytest.MonkeyPatch) -> None:
     logged: list[str] = []
     monkeypatch.setattr(http.logger, "exception", lambda message, *args: logged.append(message % args))
