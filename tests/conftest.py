@@ -6,9 +6,7 @@ processor's time. ``--long`` says which of their cases run:
 
 * ``sample`` (the default): a twentieth of them. The hash of the commit chooses: the next commit has others.
 * ``whole``: all. What the command line names runs whole: a folder, a file, a test.
-* ``rest``: those that are not in the sample, and no other test.
-* ``half``: half of all, without those in the sample, and no other test. ``.ci/run`` runs ``sample``, then
-  ``half``: the rest takes five minutes too long for a landing.
+* ``rest``: those that are not in the sample, and no other test. ``.ci/run`` runs ``sample``, then ``rest``.
 
 The folders of ``WITH_A_START`` (tests/support/costs.py) are long as a whole, and the hash chooses among their
 files, not their cases.
@@ -38,7 +36,7 @@ LONG = frozenset((TESTS / "long.txt").read_text().split())
 """The functions whose cases cost a quarter of a second of processor time, or take two seconds, in all."""
 _LONG_FILES = frozenset(name.partition("::")[0] for name in LONG)
 
-TWENTIETHS = {"sample": range(1), "half": range(1, 11), "rest": range(1, 20), "whole": range(20)}
+TWENTIETHS = {"sample": range(1), "rest": range(1, 20), "whole": range(20)}
 """Which cases ``--long`` chooses: the hash puts each into one of twenty parts."""
 
 _SLOW_MACHINE = [HealthCheck.too_slow]
@@ -151,7 +149,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def _left_out(path: Path, config: pytest.Config) -> bool:
     """Files without a long test need not be read for the rest."""
-    if config.option.long not in ("half", "rest") or not path.name.startswith("test_") or path.is_dir():
+    if config.option.long != "rest" or not path.name.startswith("test_") or path.is_dir():
         return False
     file = path.relative_to(TESTS).as_posix()
     return not (file in _LONG_FILES or file.startswith(WITH_A_START))
