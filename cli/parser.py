@@ -261,6 +261,14 @@ def _session_or_all(add: Add) -> None:
     add("session", metavar="SESSION", nargs="?", help=f"{ensembles.SESSION} (default: the whole server)")
 
 
+def _endpoint(add: Add) -> None:
+    add("name", metavar="NAME", nargs="?", help="made if need be (default: list all)")
+    add("what", choices=["cut", "pause", "delay", "resume"], nargs="?", help="what happens to its clients")
+    add(
+        "time", metavar="TIME", type=duration, nargs="?", help="delay: of each message, by the server's clock"
+    )
+
+
 def _advance(add: Add) -> None:
     add("time", metavar="TIME", type=duration, help="90, 30s, 5m, 2h, 1d")
     add("--keep-alive", action="store_true", help="as if connected clients had sent their pings meanwhile")
@@ -337,6 +345,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "expire": Verb("end a session as if by time, on a pyzk-server", "control:expire", _session),
     "pause": Verb("cut a client or all off, unnoticed, on a pyzk-server", "control:pause", _session_or_all),
     "resume": Verb("end that", "control:resume", _session_or_all),
+    "endpoint": Verb("one more address, for some clients, on a pyzk-server", "control:endpoint", _endpoint),
     "advance": Verb("let the time of a pyzk-server jump", "control:advance", _advance),
     "fault": Verb("let certain requests fail, on a pyzk-server", "control:fault", _fault),
     "ensemble": Verb(

@@ -124,6 +124,34 @@ async def _cut(context: Context, what: str, text: str) -> int:
     return 0
 
 
+async def endpoint(context: Context) -> int:
+    """Make an address of the server for some of its clients, cut them off, let them in again; list all."""
+    options = context.options
+    if (options.what == "delay") != (options.time is not None):
+        raise wrong(f"{PROG} endpoint", "delay takes a time, such as 0.2, and the others take none")
+    async with api(context) as server:
+        if options.name is None:
+            found = (await server.ask("GET", "endpoints"))["endpoints"]
+        else:
+            found = [await server.ask("POST", "endpoints", name=options.name)]
+        if options.what is not None:
+            given = {} if options.time is None else {"seconds": options.time}
+            found = [await server.ask("POST", "endpoints", options.name, options.what, **given)]
+    for each in found if options.json else ():
+        await context.out("", each)
+    if not options.json:
+        rows = [("ENDPOINT", "HOSTS", "CLIENTS", "STATE")]
+        rows += [(each["endpoint"], each["hosts"], str(each["connections"]), _state(each)) for each in found]
+        await context.out(table(rows), {})
+    return 0
+
+
+def _state(endpoint: Any) -> str:
+    states = [name for name in ("cut", "paused") if endpoint[name]]
+    states += [f"slow by {endpoint['delay']:g} s"] if endpoint["delay"] else []
+    return ", ".join(states) or "open"
+
+
 # --- the server --------------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ OURS_ALONE = [
     ["expire", "0x1"],
     ["pause"],
     ["resume"],
+    ["endpoint"],
     ["advance", "1"],
     ["fault", "list"],
     ["ensemble"],
@@ -83,6 +84,27 @@ def test_pause_and_resume(pyzk: Run, server: EmbeddedServer, client: KazooClient
     assert not server.running.gate.paused
     assert not server.running.gate.cut_off
     assert client.exists("/") is not None
+
+
+def test_an_endpoint(pyzk: Run, server: EmbeddedServer) -> None:
+    made = json.loads(pyzk("endpoint", "worker-1", "--json").out)
+    assert (made["endpoint"], made["hosts"]) == ("worker-1", server.endpoint("worker-1").hosts)
+    shown = pyzk("endpoint", "worker-1", "cut").out
+    assert shown.splitlines()[1].split() == ["worker-1", made["hosts"], "0", "cut"]
+    assert server.running.gate.cut_endpoints == {"worker-1"}
+    assert "paused" in pyzk("endpoint", "worker-1", "pause").out
+    assert "open" in pyzk("endpoint", "worker-1", "resume").out
+    assert "slow by 0.2 s" in pyzk("endpoint", "worker-1", "delay", "0.2").out
+    pyzk("endpoint", "other")
+    names = [line.split()[0] for line in pyzk("endpoint").out.splitlines()]
+    assert names == ["ENDPOINT", "worker-1", "other"]
+
+
+@pytest.mark.parametrize("arguments", [["worker-1", "delay"], ["worker-1", "cut", "3"]])
+def test_only_a_delay_takes_a_time(pyzk: Run, server: EmbeddedServer, arguments: list[str]) -> None:
+    done = pyzk("endpoint", *arguments)
+    assert (done.status, "delay takes a time, such as 0.2" in done.err) == (Status.USAGE, True)
+    assert server.running.endpoints == {}
 
 
 def test_advance(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
