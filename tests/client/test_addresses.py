@@ -301,3 +301,18 @@ async def test_real_look_ups_and_sockets() -> None:
         ]
     assert list(resolver.unresolved) == [Host("a\0b", 3)]
     assert str(Host("::1", 2, "::1")) == "[::1]:2"
+
+
+async def test_why_a_host_has_no_address_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the number of the error, if it has words of its own. The hosts may come one by one."""
+    hosts = [Host(name, 1) for name in ("words", "number", "nothing")]
+    errors = {"words": OSError(-2, "Name not known"), "number": OSError("no errno"), "nothing": OSError()}
+
+    async def look_up(name: str, port: int, **options: object) -> list[object]:
+        raise errors[name]
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", look_up)
+    async with trio.open_nursery() as nursery:
+        resolver = Resolver(iter(hosts), nursery.start_soon)
+        assert await resolver.servers(60) == hosts
+    assert [resolver.unresolved[host] for host in hosts] == ["Name not known", "no errno", "OSError"]

@@ -233,3 +233,18 @@ async def test_one_caller_does_not_wait_for_another(autojump_clock: MockClock, z
             nursery.start_soon(zk.sync)
         await wait_all_tasks_blocked()
     assert zk.metrics.requests[OpCode.SYNC] == 50
+
+
+async def test_each_way_to_read_children_tells_the_same(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    await zk.create("/parent")
+    await zk.create("/parent/x")
+    names, stat, watch = await zk.get_children_stat_and_watch("/parent")
+    assert (names, stat.numChildren) == (["x"], 1)
+    assert await zk.get_children("/parent") == names
+    assert await zk.get_children_and_stat("/parent") == (names, stat)
+    others, other = await zk.get_children_and_watch("/parent")
+    assert others == names
+    await zk.create("/parent/y")
+    for each in (watch, other):
+        event = await each.wait()
+        assert event.path == "/parent"

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.client import Check, Create, CreateMode, Delete, GetChildren, GetData, SetACL, SetData, Sync
-from pyzk.client.batch import Multi, MultiRead
-from pyzk.client.operations import GetEphemerals, Reconfig, client_path, server_path
+from pyzk.client import (
+    Check,
+    Create,
+    CreateMode,
+    Delete,
+    GetChildren,
+    GetData,
+    SetACL,
+    SetData,
+    Sync,
+    ZooKeeper,
+)
+from pyzk.client.batch import Multi, MultiRead, Transaction
+from pyzk.client.operations import GetEphemerals, Operation, Reconfig, client_path, server_path
 from pyzk.protocol.errors import BadArgumentsError, BadVersionError, NoNodeError
-from pyzk.protocol.jute import JuteError
+from pyzk.protocol.jute import JuteError, Record
 from pyzk.protocol.multi import MultiResult, decode_multi, encode_results
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import (
+    OPEN_ACL,
     CheckVersionRequest,
     Create2Response,
     CreateRequest,
@@ -217,3 +230,63 @@ def test_a_znode_created_outside_of_the_chroot_is_malformed() -> None:
     with pytest.raises(JuteError, match="not below '/app'"):
         Create("/a")._result(Create2Response("/application", STAT), "/app")
     assert Create("/")._result(Create2Response("/app", STAT), "/app") == ("/", STAT)
+
+
+CALLS: list[tuple[Callable[[ZooKeeper], Awaitable[object]], Record]] = [
+    (lambda zk: zk.set("/a", b"1"), SetDataRequest("/a", b"1", -1)),
+    (lambda zk: zk.set("/a", b"1", version=5), SetDataRequest("/a", b"1", 5)),
+    (lambda zk: zk.delete("/a"), DeleteRequest("/a", -1)),
+    (lambda zk: zk.delete("/a", version=0), DeleteRequest("/a", 0)),
+    (lambda zk: zk.set_acl("/a", OPEN_ACL), SetACLRequest("/a", OPEN_ACL, -1)),
+    (lambda zk: zk.set_acl("/a", OPEN_ACL, version=5), SetACLRequest("/a", OPEN_ACL, 5)),
+    (lambda zk: zk.create("/a"), CreateRequest("/a", b"", OPEN_ACL, 0)),
+    (lambda zk: zk.create_with_stat("/a"), CreateRequest("/a", b"", OPEN_ACL, 0)),
+    (lambda zk: zk.reconfig(), ReconfigRequest(None, None, None, -1)),
+    (lambda zk: zk.reconfig("x", "1"), ReconfigRequest("x", "1", None, -1)),
+    (lambda zk: zk.reconfig(new_members="x", from_config=7), ReconfigRequest(None, None, "x", 7)),
+]
+
+
+@pytest.mark.parametrize(("call", "request_"), CALLS, ids=lambda value: type(value).__name__)
+async def test_what_a_call_asks_the_server_for(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[[ZooKeeper], Awaitable[object]], request_: Record
+) -> None:
+    """What is not given stands for any version, open ACLs and a persistent znode."""
+    asked: list[Any] = []
+
+    async def keep(self: ZooKeeper, operation: Any, prefix: str | None = None) -> tuple[str, Stat]:
+        asked.append(operation)
+        return "/a", STAT
+
+    monkeypatch.setattr(ZooKeeper, "_call", keep)
+    await call(object.__new__(ZooKeeper))
+    (operation,) = asked
+    found = operation._request("")
+    assert (type(found), found.encode()) == (type(request_), request_.encode())
+
+
+async def test_what_a_transaction_asks_the_server_for() -> None:
+    """The same as the calls of a client: what is not given stands for any version."""
+    committed: list[Any] = []
+
+    async def commit(operations: Sequence[Operation[Any]]) -> list[Any]:
+        committed.extend(operations)
+        return ["results"]
+
+    transaction = Transaction(commit)
+    for versions in ({}, {"version": 7}):
+        transaction.delete("/a", **versions)
+        transaction.set("/a", b"1", **versions)
+        transaction.check("/a", **versions)
+    transaction.create("/a")
+    assert await transaction.commit() == transaction.results == ["results"]
+    expected: list[Record] = []
+    for version in (-1, 7):
+        expected += [
+            DeleteRequest("/a", version),
+            SetDataRequest("/a", b"1", version),
+            CheckVersionRequest("/a", version),
+        ]
+    found = [operation._request("") for operation in committed]
+    assert found[:-1] == expected
+    assert found[-1].encode() == CreateRequest("/a", b"", OPEN_ACL, 0).encode()

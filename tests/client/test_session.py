@@ -910,3 +910,11 @@ def test_a_server_that_gives_another_session_is_not_served(script: Script) -> No
     assert script.machine.data.session_id == SESSION
     script.connect()
     assert script.machine.state is SessionState.CONNECTED
+
+
+def test_a_machine_without_a_connection_has_nothing_to_send() -> None:
+    script = Script()
+    assert script.machine.data_to_send(script.now) == b""
+    script.connect()
+    script.lose()
+    assert script.machine.data_to_send(script.now) == b""
