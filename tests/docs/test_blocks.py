@@ -31,7 +31,7 @@ from .blocks import BLOCKS, ROOT, Block
 
 pytest_plugins = "pytester"
 
-HERE = ("README.md", "index.md", "tutorial.md", "troubleshooting.md", "moving.md", "how-to/")
+HERE = ("README.md", "index.md", "tutorial.md", "troubleshooting.md", "moving.md", "how-to/", "testing")
 _PAGE = re.compile(r"^<!-- code: (?P<text>.+) -->$", re.MULTILINE)
 ELSEWHERE = {
     path.relative_to(ROOT / "docs").as_posix()
