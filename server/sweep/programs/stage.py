@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -24,11 +25,19 @@ class ProgramClients:
 
     def __init__(self, server: LocalServer, desk: Desk, quiet: ByProc | ByTime) -> None:
         self.server = server
+        self._began = math.inf
         self._desk = desk
         self._quiet = quiet
 
     async def settle(self) -> None:
+        self._began = trio.current_time()
         await self._quiet.settle(self._arrived)
+        self._began = math.inf
+
+    @property
+    def busy(self) -> float:
+        """For how many seconds a program has been running without a pause."""
+        return max(0.0, trio.current_time() - self._began)
 
     @property
     def deadline(self) -> float:

@@ -5,7 +5,7 @@ The rules:
 1. The first run of all is a rehearsal, in which everything passes. It shows how the command wants to be run:
    a command that ends is started for each run; one that asks for the next run (:mod:`.asking`) is kept.
 2. A run is over when all programs have ended, or when the kept one asks for the next run. It hangs if for
-   some seconds no request comes and none can go on.
+   some seconds no request comes, none can go on, and no program runs; or if one runs for far longer.
 3. An exit status of 0 passes. After a fault that ends a session, status 75 says that the program has given up
    for that reason. All other statuses fail.
 4. At first a fault that ends a session ends it at once. The client hears of that after the others, as never
@@ -43,6 +43,8 @@ _TICK: Final = 100  # ms
 _SILENT: Final = 1.0
 """Seconds without progress after which a line says so."""
 _BETWEEN_LINES: Final = 5.0  # seconds
+_MOST_BUSY: Final = 6
+"""For how many times the patience a program may run without a request."""
 _LOOK: Final = 0.05  # seconds between two looks at the progress of a run
 
 
@@ -150,21 +152,22 @@ class Programs:
             async with open_server(**settings, record=False) as server:
                 # Clients of Java and Go wait for a second when they have tried all addresses.
                 hosts = {name: ",".join([server.endpoint(name).hosts] * 3) for name in self._options.clients}
-                stage = ProgramStage(ProgramClients(server, self._desk, self.quiet), order, cell, outcome)
+                clients = ProgramClients(server, self._desk, self.quiet)
+                stage = ProgramStage(clients, order, cell, outcome)
                 stage.hurried = hurried
                 excused = cell.client if cell is not None and FAULTS[cell.fault].ends_session else None
                 self._desk.scene = Scene(stage, BaseLab(excused), outcome, hosts)
                 try:
-                    await self._with_programs(server, self._desk.scene, rehearse, excused)
+                    await self._with_programs(clients, self._desk.scene, rehearse, excused)
                 except* Diverged as errors:
                     await self._end_all()
                     raise _first(errors) from None
         return outcome
 
     async def _with_programs(
-        self, server: LocalServer, scene: Scene, rehearse: bool, excused: str | None
+        self, clients: ProgramClients, scene: Scene, rehearse: bool, excused: str | None
     ) -> None:
-        outcome, options = scene.outcome, self._options
+        server, outcome, options = clients.server, scene.outcome, self._options
         await self._shell(options.before, server, "--before")
         gave_up = False
         async with trio.open_nursery() as nursery:
@@ -172,7 +175,7 @@ class Programs:
             if not rehearse and not self._starts:
                 scene.stage.open()
             with trio.CancelScope() as patience:
-                nursery.start_soon(self._watch, scene, server, patience)
+                nursery.start_soon(self._watch, scene, clients, patience)
                 gave_up = await self._act(scene, excused, nursery, rehearse)
             if patience.cancelled_caught:
                 outcome.judge("hang", "nobody acts any more")
@@ -303,8 +306,9 @@ class Programs:
 
     # --- progress ----------------------------------------------------------------------------------------
 
-    async def _watch(self, scene: Scene, server: LocalServer, patience: trio.CancelScope) -> None:
+    async def _watch(self, scene: Scene, clients: ProgramClients, patience: trio.CancelScope) -> None:
         """End a run that makes no progress, and say so before."""
+        server = clients.server
         last, since = None, time.monotonic()
         while True:
             await trio.sleep(_LOOK)
@@ -315,7 +319,8 @@ class Programs:
                 server.running.engine.zxid,
             )
             now = time.monotonic()
-            if progress != last:
+            runs = _LOOK < clients.busy < _MOST_BUSY * self._options.patience
+            if progress != last or runs:
                 last, since = progress, now
             elif now - since > self._options.patience:
                 patience.cancel()

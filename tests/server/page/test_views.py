@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -58,7 +60,9 @@ def test_sessions(server: EmbeddedServer, connect: Connect, visit: Visit) -> Non
             f"[...[...document.querySelectorAll('tbody tr')].{row}.children].map(e => e.innerText.trim())"
         )
         assert cells[0] == name
-        assert cells[1] == f"{info.peer[0]}:{info.peer[1]}"
+        address, *program = cells[1].splitlines()
+        assert address == f"{info.peer[0]}:{info.peer[1]}"
+        assert [line for line in program if line.endswith(f"(pid {os.getpid()})")] or sys.platform != "linux"
         assert cells[2] == f"{info.timeout_ms / 1000:.0f} s"
         assert cells[6:] == [str(len(info.ephemerals)), str(len(info.watches))]
     clients["beta"].exists("/nothing too", watch=print)

@@ -21,7 +21,7 @@ from pyzk.server.sweep import (
     tokens,
 )
 from pyzk.server.sweep.dpor import Explorer
-from pyzk.server.sweep.model import Cell, switches
+from pyzk.server.sweep.model import Cell, Outcome, Step, switches
 from pyzk.server.sweep.orders import PCT, POS, Order, Random, Replay, Rounds
 from pyzk.server.sweep.run import InProcess, run
 
@@ -202,6 +202,20 @@ def test_what_is_not_controlled_is_said() -> None:
 def test_nothing_holds_where_the_planted_race_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InProcess, "planted", lambda subject: InProcess(careful))
     with pytest.raises(NotControlled, match="planted race"):
+        sweep(careful)
+
+
+class Early(InProcess):
+    """A subject that makes a step as soon as the first request is there, and finds the race by luck."""
+
+    def run(self, order: Order, cell: Cell | None = None) -> Outcome:
+        order.pick({"a": Step("a", "get_data /number")})
+        return Outcome("wrong", enabled=[[Step("a", "get_data /number")]])
+
+
+def test_nothing_holds_where_a_step_comes_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InProcess, "planted", lambda subject: Early(careful))
+    with pytest.raises(NotControlled, match="while a client was still about to send its request"):
         sweep(careful)
 
 

@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[4] / "examples" / "sweep"
 def check(folder: Path, *command: str | Path) -> None:
     """Sweep a command: a reply that is lost makes it count twice, whatever it has written."""
     report = folder / "report.json"
-    options = ("--faults", "reply-lost", "--json", str(report))
+    options = ("--faults", "reply-lost", "--budget", "600", "--json", str(report))
     assert main([*options, "--", *map(str, command)]) == 1
     found = json.loads(report.read_text())
     assert found["bad_cells"] == {"a2-reply-lost": "wrong", "b4-reply-lost": "wrong"}

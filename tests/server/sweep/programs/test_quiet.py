@@ -95,25 +95,12 @@ def test_where_the_kernel_does_not_tell_it_is_guessed(
     sweep: Sweep, program: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quiet, "_tells_of_threads", lambda: False)
+    monkeypatch.setattr(quiet, "_GUESS", 0.1)  # a busy machine lets nothing arrive for 20 ms too
     assert isinstance(quiet.detector(list), ByTime)
     assert sweep("--faults", "none", program(ADD)) == 1
     said = capsys.readouterr()
     assert "the number is b'1'" in said.out
     assert "nothing arrives for 20 ms (this platform does not tell which threads sleep)" in said.err
-
-
-def test_nothing_holds_where_the_planted_race_is_not_found(
-    sweep: Sweep, program: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def never(detector: ByTime, arrived: object) -> None:
-        await trio.sleep(0)
-
-    monkeypatch.setattr(quiet, "_tells_of_threads", lambda: False)
-    monkeypatch.setattr(ByTime, "settle", never)
-    alone = ("--clients", "a", "--faults", "none")
-    status = sweep(*alone, program("connect('a').exists('/n')"))
-    assert status == 3, "each request is handled as it comes, so no order can be chosen"
-    assert "a step was made while a client was still about to send its request" in capsys.readouterr().err
 
 
 def test_on_other_systems_it_is_refused(
