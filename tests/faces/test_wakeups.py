@@ -198,6 +198,7 @@ def test_an_event_loop_is_woken_by_its_bell_while_it_has_a_client(
             ring(bell)
 
         monkeypatch.setattr(Bell, "ring", counted)
+
         async def answered_by_the_bell(zk: ZooKeeper) -> bool:
             while home.is_woken:  # a post that comes now needs no ring of its own
                 await asyncio.sleep(0)
