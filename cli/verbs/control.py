@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -137,12 +138,8 @@ async def endpoint(context: Context) -> int:
         if options.what is not None:
             given = {} if options.time is None else {"seconds": options.time}
             found = [await server.ask("POST", "endpoints", options.name, options.what, **given)]
-    for each in found if options.json else ():
-        await context.out("", each)
-    if not options.json:
-        rows = [("ENDPOINT", "HOSTS", "CLIENTS", "STATE")]
-        rows += [(each["endpoint"], each["hosts"], str(each["connections"]), _state(each)) for each in found]
-        await context.out(table(rows), {})
+    rows = [(each["endpoint"], each["hosts"], str(each["connections"]), _state(each)) for each in found]
+    await _show(context, found, ("ENDPOINT", "HOSTS", "CLIENTS", "STATE"), rows)
     return 0
 
 
@@ -191,12 +188,20 @@ async def fault(context: Context) -> int:
         if options.what == "rm":
             numbers = [str(each["fault"]) for each in found] if "all" in options.numbers else options.numbers
             found = [await server.ask("DELETE", "faults", number) for number in numbers]
-    for each in found if options.json else ():
-        await context.out("", each)
-    if not options.json:
-        rows = [[str(each[name]) for name in _COLUMNS] for each in found]
-        await context.out(table([[name.upper() for name in _COLUMNS], *rows]), {})
+    rows = [[str(each[name]) for name in _COLUMNS] for each in found]
+    await _show(context, found, [name.upper() for name in _COLUMNS], rows)
     return 0
+
+
+async def _show(
+    context: Context, found: Sequence[Any], heads: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """Show things as a table; with --json, a line for each."""
+    if not context.options.json:
+        await context.out(table([heads, *rows]), {})
+        return
+    for each in found:
+        await context.out("", each)
 
 
 def _fault(context: Context) -> dict[str, Any]:

@@ -45,6 +45,12 @@ _JAVA_VALUES: Final = frozenset(
 )
 """Options of Java that are followed by a value."""
 
+_CODE: Final = {
+    "python|pypy|bash|sh": ("-c",),
+    "node|deno|bun|ruby|perl": ("-e", "--eval", "-p", "--print"),
+}
+"""Options of interpreters that are followed by a program itself."""
+
 Ends = tuple[str, int, int]
 """A connection as the client's system knows it: its own address and port, and the port of the server."""
 
@@ -76,6 +82,8 @@ def _find(peers: Collection[tuple[str, int]], ports: Collection[int]) -> dict[tu
         for (host, port, remote), inode in _connections(file)
         if remote in ports and (host, port) in peers
     }
+    if not sockets:  # there may be no /proc
+        return {}
     return {sockets[name]: program_of(process) for name, process in _owners(sockets).items()}
 
 
@@ -136,13 +144,27 @@ def script_of(words: list[str]) -> list[str]:
     arguments = [word for word in words[1:] if word]
     if program == "java":
         return _main_class(arguments)
-    if re.fullmatch(r"(python|pypy)[\d.]*", program) and "-m" in arguments[:-1]:
-        name = arguments[arguments.index("-m") + 1]
-        return ["-m", name] if _NAME.fullmatch(name) else []
-    if not re.fullmatch(r"(python|pypy|node|ruby|perl|bash|sh|deno|bun)[\d.]*", program):
-        return []
-    names = (Path(word).name for word in arguments if not word.startswith("-"))
-    return [name for name in names if _SCRIPT.fullmatch(name)][:1]
+    for interpreter, code in _CODE.items():
+        if re.fullmatch(rf"(?:{interpreter})[\d.]*", program):
+            return _script(arguments, code)
+    return []
+
+
+def _script(arguments: list[str], code: Collection[str]) -> list[str]:
+    before = ""
+    for word in arguments:
+        if word in code:
+            return []
+        if before == "-m" and _NAME.fullmatch(word):
+            return ["-m", word]
+        if not word.startswith("-") and word != "run":
+            name = Path(word).name
+            if _SCRIPT.fullmatch(name):
+                return [name]
+            if not before.startswith("-"):  # it is not an option's value, so arguments follow
+                return []
+        before = word
+    return []
 
 
 def _main_class(arguments: list[str]) -> list[str]:

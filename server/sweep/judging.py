@@ -28,10 +28,16 @@ _FOREIGN: Final = (
 
 def judge_error(outcome: Outcome, lab: BaseLab, error: BaseException) -> None:
     """Judge an error with which a scenario has ended."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = innermost(error)
     if not (isinstance(error, GaveUp) or lab.forgives(error)):
         outcome.judge("wrong" if isinstance(error, AssertionError) else "error", first_line(error))
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Return the first error of a group, of groups too, or the error itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def place(frames: list[traceback.FrameSummary]) -> str:

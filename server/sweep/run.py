@@ -22,7 +22,7 @@ from ..app.embedded import open_server
 from ..testing.host import LocalServer
 from .driver import Driver, TrioDriver
 from .faults import FAULTS
-from .judging import first_line, judge_error, look_at_what_is_left
+from .judging import first_line, innermost, judge_error, look_at_what_is_left
 from .lab import BaseLab, Lab
 from .model import Cell, Outcome
 from .no_log import no_log
@@ -46,7 +46,6 @@ class InProcess:
     :param scenario: runs hundreds of times.
     """
 
-    attempts = 1
     is_exact = True
 
     def __init__(self, scenario: Scenario) -> None:
@@ -78,14 +77,8 @@ def run(scenario: Scenario, order: Order, cell: Cell | None = None) -> Outcome:
         try:
             trio.run(_main, scenario, order, cell, outcome, clock=clock)
         except BaseExceptionGroup as errors:
-            raise _innermost(errors) from None
+            raise innermost(errors) from None
     return outcome
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 async def _main(scenario: Scenario, order: Order, cell: Cell | None, outcome: Outcome) -> None:

@@ -11,15 +11,12 @@ from .orders import Order
 class Subject(Protocol):
     """
     :ivar most_shortening: how many runs may be spent on making a bad order shorter.
-    :ivar attempts: how often a run is repeated that is not the one that was ordered.
-    :ivar is_exact: whether nothing but the order decides what a run does; otherwise timers of clients may.
+    :ivar is_exact: whether nothing but the order decides what a run does; otherwise timers of clients may,
+        and a run is repeated that is not the one that was ordered.
     """
 
     @property
     def most_shortening(self) -> int: ...
-
-    @property
-    def attempts(self) -> int: ...
 
     @property
     def is_exact(self) -> bool: ...

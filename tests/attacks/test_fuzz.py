@@ -26,6 +26,7 @@ from pyzk.server.testing import EmbeddedServer
 from pyzk.server.testing.sessions import UnknownSessionError
 
 from ..support.frames import Frames
+from ..support.waiting import wait_until
 from .fuzz import Requests, flood
 from .target import NIGHTLY, attacked, size
 
@@ -202,8 +203,7 @@ def test_fuzz_of_the_embedded_server_with_faults(chance: random.Random) -> None:
             )
             attack.close()
             bystander.leave()
-            while any(session.connected for session in server.sessions()):
-                time.sleep(0.01)
+            wait_until(lambda: not any(session.connected for session in server.sessions()))
     finally:
         logging.getLogger("pyzk").removeHandler(bugs)
     assert bugs.found == []

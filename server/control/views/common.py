@@ -11,6 +11,7 @@ from ...core.sessions import Session
 from ...core.znode import Znode
 from ...net.connection import Connection
 from ...net.programs import look_for_programs
+from ..forms import address_form
 from ..routes import ApiError, Field
 
 if TYPE_CHECKING:
@@ -65,6 +66,12 @@ def connection_of(control: Control, session: Session) -> Connection | None:
     """The connection that serves a session."""
     client = control.controls.running.engine.client_of(session)
     return client if isinstance(client, Connection) else None
+
+
+def peer_of(control: Control, session: Session) -> str | None:
+    """Return the address of the client of a session, in words; None if it has no connection."""
+    connection = connection_of(control, session)
+    return None if connection is None else address_form(connection.peer)
 
 
 async def find_programs(control: Control) -> None:

@@ -15,9 +15,8 @@ from ....protocol.layouts import Layout, Participant, Wait, find_cycles, waits
 from ...core.znode import Znode
 from ...net.http import Response, Send
 from ...testing.directories import LOOKED_AT, Found, layout_at, recognised
-from .. import forms
 from ..routes import Ask, Field, Route
-from .common import PATH, find_programs, program_of, session_label, znode_at, zxid_form
+from .common import PATH, find_programs, peer_of, program_of, session_label, znode_at, zxid_form
 from .tree import LINES, line
 from .turns import Turns
 
@@ -92,15 +91,13 @@ def _participants(control: Control, entries: Iterable[Participant]) -> list[dict
 def _participant(control: Control, entry: Participant) -> dict[str, Any]:
     stat, data = entry.child.stat, entry.child.data
     session = control.controls.running.engine.sessions.get(entry.session or 0)
-    client = None if session is None else control.controls.running.engine.client_of(session)
-    peer = getattr(client, "peer", None)
     return {
         "names": entry.names,
         "role": entry.role,
         "library": entry.library,
         "waits_for": entry.waits_for,
         "session": session_label(control, entry.session or 0),
-        "peer": None if peer is None else forms.address_form(peer),
+        "peer": None if session is None else peer_of(control, session),
         "program": None if session is None else program_of(control, session),
         "since": stat.ctime if stat else None,
         "zxid": zxid_form(stat.czxid) if stat else None,

@@ -10,7 +10,6 @@ from ...core.sessions import Session
 from ...testing.finding import live_sessions
 from ...testing.operations import name_of
 from ...testing.sessions import UnknownSessionError
-from .. import forms
 from ..routes import Ask, Route
 from .common import (
     AFTER,
@@ -20,6 +19,7 @@ from .common import (
     find_programs,
     identity_forms,
     limit_of,
+    peer_of,
     program_of,
     text_filter,
 )
@@ -43,7 +43,7 @@ async def _clients(control: Control, ask: Ask) -> Any:
         words = [
             form,
             control.controls.running.names[known[form].id] or "",
-            _peer(control, known[form]) or "",
+            peer_of(control, known[form]) or "",
         ]
         return any(map(wanted, words))
 
@@ -57,11 +57,6 @@ async def _clients(control: Control, ask: Ask) -> Any:
         "clients": [_client_form(control, known[form]) for form in found],
         "more": more,
     }
-
-
-def _peer(control: Control, session: Session) -> str | None:
-    connection = connection_of(control, session)
-    return None if connection is None else forms.address_form(connection.peer)
 
 
 def _left(control: Control, session: Session) -> int | None:
@@ -82,7 +77,7 @@ def _client_form(control: Control, session: Session) -> dict[str, Any]:
     form: dict[str, Any] = {
         "id": session_text(session.id),
         "name": running.names[session.id],
-        "peer": _peer(control, session),
+        "peer": peer_of(control, session),
         "program": program_of(control, session),
         "timeout_ms": session.timeout,
         "left_ms": _left(control, session),

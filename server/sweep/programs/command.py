@@ -17,8 +17,9 @@ import trio
 from ....protocol.version import __version__
 from ...net.http import HttpServer
 from ...net.unread import UnreadOutput
-from .. import explore
+from .. import explore, tokens
 from ..faults import FAULTS, OF_ZOOKEEPER, chosen
+from ..judging import innermost
 from ..model import NotControlled
 from ..report import Report
 from .asking import Desk
@@ -123,6 +124,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         made.error(f"--faults: {error}")
     if not 200 <= arguments.session_timeout <= 60_000:
         made.error(f"--session-timeout is 200 to 60000 ms, not {arguments.session_timeout}")
+    if arguments.replay is not None:
+        try:
+            tokens.read(arguments.replay)
+        except ValueError as error:
+            made.error(f"--replay: {error}")
     plan = explore.Plan(
         faults, None if arguments.orders == "none" else arguments.orders, arguments.budget, arguments.allow
     )
@@ -139,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         report = trio.run(_sweep, options, plan, arguments.replay)
     except _Ended as ended:
         return 128 + ended.signal
-    except (CannotRun, ValueError) as error:
+    except CannotRun as error:
         _say(str(error))
         return _USAGE
     except NotControlled as error:
@@ -195,7 +201,7 @@ async def _sweep(options: Options, plan: explore.Plan, token: str | None) -> Rep
                         await desk.close()
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as errors:
-            raise _first(errors) from None
+            raise innermost(errors) from None
     _say(f"{programs.runs} runs; programs are taken to wait when {programs.quiet.words}")
     return Report(results, " ".join(options.command))
 
@@ -209,9 +215,3 @@ async def _end_at_signal(signals: AsyncIterator[int]) -> None:
 def _carry_out(programs: Programs, plan: explore.Plan, token: str | None) -> explore.Results:
     programs.rehearse()
     return explore.replay(programs, token) if token else explore.carry_out(programs, plan)
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

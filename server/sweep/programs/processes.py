@@ -69,6 +69,8 @@ class Running:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             await self._process.wait()
+            assert self._process.stdout is not None
+            await self._process.stdout.aclose()
 
 
 async def start(command: Sequence[str], environment: Mapping[str, str], nursery: trio.Nursery) -> Running:

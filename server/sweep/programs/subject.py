@@ -27,7 +27,7 @@ from ...app.embedded import open_server
 from ...testing.host import LocalServer
 from ..dpor import Diverged
 from ..faults import FAULTS
-from ..judging import look_at_what_is_left
+from ..judging import innermost, look_at_what_is_left
 from ..lab import BaseLab
 from ..model import Cell, NotControlled, Outcome
 from ..no_log import no_log
@@ -82,7 +82,6 @@ class Programs:
     :ivar runs: how many have been.
     """
 
-    attempts = 3
     is_exact = False
     most_shortening = 40
 
@@ -161,7 +160,7 @@ class Programs:
                     await self._with_programs(clients, self._desk.scene, rehearse, excused)
                 except* Diverged as errors:
                     await self._end_all()
-                    raise _first(errors) from None
+                    raise innermost(errors) from None
         return outcome
 
     async def _with_programs(
@@ -257,18 +256,19 @@ class Programs:
 
     async def _start(self, scene: Scene, nursery: trio.Nursery) -> None:
         hosts = scene.hosts
-        self._is_starting = True
         all_hosts = {f"ZOOKEEPER_HOSTS_{name.upper()}": address for name, address in hosts.items()}
-        for name in self._options.clients if self._options.each else self._options.clients[:1]:
-            environment = os.environ | all_hosts | _environment(hosts[name])
-            environment |= {"PYZK_SWEEP": self._url}
-            if self._options.each:
-                environment |= {"PYZK_SWEEP_CLIENT": name}
-            try:
+        self._is_starting = True
+        try:
+            for name in self._options.clients if self._options.each else self._options.clients[:1]:
+                environment = os.environ | all_hosts | _environment(hosts[name])
+                environment |= {"PYZK_SWEEP": self._url}
+                if self._options.each:
+                    environment |= {"PYZK_SWEEP_CLIENT": name}
                 self._running.append(await start(self._options.command, environment, nursery))
-            except OSError as error:
-                raise CannotRun(f"{self._options.command[0]}: {error.strerror}") from None
-        self._is_starting = False
+        except OSError as error:
+            raise CannotRun(f"{self._options.command[0]}: {error.strerror}") from None
+        finally:
+            self._is_starting = False
 
     def _leaders(self) -> list[int] | None:
         return None if self._is_starting else [each.leader for each in self._running]
@@ -344,9 +344,3 @@ def _environment(hosts: str) -> dict[str, str]:
 
 def _quoted(written: str) -> str:
     return f". It wrote:\n{written}" if written else ""
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -107,6 +107,11 @@ async def test_each_connection_is_looked_for_once(monkeypatch: pytest.MonkeyPatc
     assert looks == [{("127.0.0.1", 40_000)}]
 
 
+def test_nothing_is_looked_for_among_processes_if_no_socket_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_owners", lambda sockets: pytest.fail("it looks"))
+    assert programs._find({("127.0.0.1", 1)}, {2}) == {}
+
+
 async def test_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_find", lambda peers, ports: pytest.fail("it looks"))
     monkeypatch.setattr(sys, "platform", "darwin")
@@ -124,6 +129,14 @@ async def test_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -
         ("python -c print(1)", ""),
         ("node --require x /srv/app.mjs secret", "app.mjs"),
         ("node secret", ""),
+        ("python worker.py -m secret", "worker.py"),
+        ("python -W ignore -m celery worker", "-m celery"),
+        ("python -m", ""),
+        ("python -c import_x secret.py", ""),
+        ("node server secret.js", ""),
+        ("node -e code secret.js", ""),
+        ("deno run --allow-net /srv/main.ts", "main.ts"),
+        ("bash -e /srv/run.sh", "run.sh"),
         ("java -cp a.jar:b.jar -Xmx1g com.example.Main secret", "com.example.Main"),
         ("java --add-opens java.base/java.lang=ALL-UNNAMED -jar /srv/app.jar secret", "-jar app.jar"),
         ("java -Dpassword=secret", ""),

@@ -271,6 +271,7 @@ def test_commands_that_cannot_be_run(capsys: pytest.CaptureFixture[str]) -> None
         (["--faults", "flood"], "there is no fault 'flood'"),
         (["--budget", "-1"], "invalid number of seconds"),
         (["--session-timeout", "1"], "200 to 60000 ms"),
+        (["--replay", "x"], "--replay: 'x' is no token of a sweep"),
     ],
 )
 def test_a_wrong_command_line(arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -278,11 +279,6 @@ def test_a_wrong_command_line(arguments: list[str], reason: str, capsys: pytest.
         main([*arguments, "--", "true"])
     assert ended.value.code == 2
     assert reason in capsys.readouterr().err
-
-
-def test_a_wrong_token(sweep: Sweep, program: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    assert sweep("--replay", "x", program("connect('a').create('/n')")) == 2
-    assert "'x' is no token of a sweep" in capsys.readouterr().err
 
 
 def test_the_command_is_installed() -> None:
