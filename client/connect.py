@@ -10,29 +10,39 @@ The rules:
 
 from __future__ import annotations
 
+import logging
 import random
 import ssl
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Literal
 
 import trio
 
 from ..protocol.constants import JUTE_MAXBUFFER
-from ..protocol.errors import ConnectionLossError, SessionExpiredError
+from ..protocol.errors import (
+    AuthFailedError,
+    ClosingError,
+    ConnectionLossError,
+    SessionExpiredError,
+    ZooKeeperError,
+)
 from .arguments import complaint
 from .auth import Credential, SaslUser
 from .cleanup import Background, Jobs
-from .hosts import ConnectString, HostCycle, Resolver, Service, follow_ensemble
+from .hosts import ConnectString, Host, HostCycle, Resolver, Service, servers_of
 from .machine import SessionMachine, SessionState
 from .observer import Log, Observer, Reporter
 from .pending import wait_settled
 from .registry import WatchRegistry
+from .repeating import UNANSWERED
 from .runner import Connector, Runner
 from .session import Session
 from .session_data import DEFAULT_REPLY_LIMIT, NO_PASSWORD, SessionData
 from .tcp import TcpStream
 from .zookeeper import ZooKeeper
+
+logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -177,7 +187,7 @@ async def connect(
             with trio.CancelScope() as body:
                 runner.on_end = body.cancel
                 if follow_config:
-                    background.start_soon(follow_ensemble, zk, runner.update_hosts)
+                    background.start_soon(_follow_ensemble, zk, runner.update_hosts)
                 yield zk
             if body.cancelled_caught:
                 raise machine.fatal or SessionExpiredError
@@ -206,3 +216,26 @@ async def _close(zk: ZooKeeper, machine: SessionMachine, runner: Runner) -> None
     zk.session.wake()  # tasks that rely on the session have to stop before it is closed
     runner.wake()
     await wait_settled(request, None)
+
+
+async def _follow_ensemble(zk: ZooKeeper, use: Callable[[Sequence[Host]], Awaitable[None]]) -> None:
+    """Keep the list of servers equal to the configuration of the ensemble, until the client ends.
+
+    :param use: called with the servers of each configuration that names any.
+    """
+    with suppress(ClosingError, SessionExpiredError, AuthFailedError):  # by wait_connected: the client ends
+        while True:
+            await zk.session.wait_connected()
+            try:
+                data, _, watch = await zk.get_config_and_watch()
+            except (*UNANSWERED, SessionExpiredError):
+                continue
+            except ClosingError:
+                return
+            except ZooKeeperError as error:
+                logger.warning("The list of servers does not follow the ensemble's configuration: %s", error)
+                return
+            with watch:
+                if servers := servers_of(data):
+                    await use(servers)
+                await watch.wait()

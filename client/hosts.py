@@ -18,25 +18,18 @@ The rules:
 
 from __future__ import annotations
 
-import logging
 import random
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import attrs
 import trio
 
 from ..protocol.constants import DEFAULT_PORT
-from ..protocol.errors import AuthFailedError, ClosingError, SessionExpiredError, ZooKeeperError
 from ..protocol.paths import validate_path
 from . import srv
-from .repeating import UNANSWERED
-
-if TYPE_CHECKING:
-    from .zookeeper import ZooKeeper
 
 
 @attrs.frozen
@@ -271,8 +264,6 @@ def rebalance(old: Sequence[T], new: Sequence[T], current: T, rng: random.Random
     return order + kept + added
 
 
-logger = logging.getLogger(__name__)
-
 _ALL_ADDRESSES = ("", "0.0.0.0", "::")
 _HOST = r"\[[^\]]*\]|[^:;|\]]*"
 _SERVER = re.compile(rf"server\.\d+=({_HOST}):[^;]*;(?:({_HOST}):)?(\d+)\s*")
@@ -286,29 +277,6 @@ def servers_of(config: bytes | None) -> list[Host]:
             host, client_host, port = (part.strip("[]") for part in match.groups(""))
             found.append(Host(host if client_host in _ALL_ADDRESSES else client_host, int(port)))
     return found
-
-
-async def follow_ensemble(zk: ZooKeeper, use: Callable[[Sequence[Host]], Awaitable[None]]) -> None:
-    """Keep the list of servers equal to the configuration of the ensemble, until the client ends.
-
-    :param use: called with the servers of each configuration that names any.
-    """
-    with suppress(ClosingError, SessionExpiredError, AuthFailedError):  # by wait_connected: the client ends
-        while True:
-            await zk.session.wait_connected()
-            try:
-                data, _, watch = await zk.get_config_and_watch()
-            except (*UNANSWERED, SessionExpiredError):
-                continue
-            except ClosingError:
-                return
-            except ZooKeeperError as error:
-                logger.warning("The list of servers does not follow the ensemble's configuration: %s", error)
-                return
-            with watch:
-                if servers := servers_of(data):
-                    await use(servers)
-                await watch.wait()
 
 
 _NOT_YET = "the look-up of the name has not ended yet"

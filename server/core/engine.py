@@ -21,25 +21,25 @@ semantics.md is the model; :mod:`.operations` is the table of contents. The rule
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import MarshallingError, UnimplementedError, ZooKeeperError
 from ...protocol.jute import MALFORMED, JuteError
-from ...protocol.multi import reread_create
-from ...protocol.records import AuthPacket, ConnectRequest, Id, ReconfigFields
+from ...protocol.records import AuthPacket, ConnectRequest, ReconfigFields
 from ...protocol.text import session_text
 from ..config.settings import Settings
 from ..logger import logger
 from .acl import WrongEnsembleError, add_identities
+from .client import Client
 from .failures import report
 from .operations import OPERATIONS, NoZxidError, RefusedRead, Steps, Unfinished, look_up
 from .operations.multi import carry_out
+from .operations.writes import check_reaping
 from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
 from .transactions import NO_REQUEST, Transactions
 from .txn import CloseSession, Create, CreateSession, Refused
-from .watches import Notification
 
 if TYPE_CHECKING:
     from .sasl import Login
@@ -50,55 +50,16 @@ _EXPIRED = 1000
 _LENGTH = struct.Struct(">i").pack
 
 
-class Client(Hashable, Protocol):
-    """The part of a connection that the engine uses.
-
-    :ivar session_id: 0 before the handshake.
-    :ivar identities: the identities that the client has proved, for ACLs.
-    :ivar close_expected: the connection is over, and takes no more events.
-    """
-
-    session_id: int
-    identities: list[Id]
-    close_expected: bool
-
-    def notify(self, events: Sequence[Notification], frames: bytes) -> None:
-        """Queue watch events, before any reply that is still to come.
-
-        :param frames: the same events, encoded with their frame lengths.
-        """
-
-    def abort(self, reason: str) -> None:
-        """End the connection without another packet."""
-
-    def reject(self, reason: str) -> None:
-        """Do the same because of what the client has sent, which is logged as a warning."""
-
-    def fail(self) -> None:
-        """End the connection because of the exception that is being handled; raises nothing."""
-
-    def turn_is_over(self, ahead: float = 0.0) -> bool:
-        """Return whether other clients are to be served before the next step of an operation of this client.
-
-        If this is never true, every request is processed to its end.
-
-        :param ahead: seconds of work that the next step will take.
-        """
-
-
 class Engine(Transactions):
     """
     :param now: the monotonic time at the start.
     :param epoch: the wall-clock time at that moment.
     :cvar flag_by_default: the last byte of the answer to a handshake that does not have this byte.
-    :cvar reread: what the decoder of a multi makes of a create.
-    :cvar carry_out: carries out the operations of a multi.
     :ivar epoch_offset: add it to a monotonic time to get wall-clock time; the owner of a clock may
         correct it.
     """
 
     flag_by_default = b""
-    reread: Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]]] = staticmethod(reread_create)
     carry_out = carry_out
 
     def __init__(
@@ -110,14 +71,11 @@ class Engine(Transactions):
         random_bytes: Callable[[int], bytes] | None = None,
     ) -> None:
         super().__init__(settings, epoch)
-        self.settings = settings
         self.started = now
         self.epoch_offset = epoch - now
         self._random_bytes = random_bytes or RandomPool().take
         self.sessions = SessionTracker(settings.tick_time, epoch, self.password_of)
         self.reaper = Reaper(self.tree, settings, now)
-        self.told_of_ttl = False  # whether the log says that TTL znodes are switched off
-        self.on_refusal: Callable[[ZooKeeperError], None] | None = None
         self._served: dict[int, Client] = {}  # session id: the connection that serves it
         self._now = now
         self._timeouts = settings.session_timeout_range
@@ -168,6 +126,15 @@ class Engine(Transactions):
             self.watches.sweep()
             if is_over():
                 return
+
+    def _reap(self, path: str) -> None:
+        self.zxid += 1
+        try:
+            check_reaping(self.tree, path)
+        except ZooKeeperError as error:  # a child came, or a client was faster: nothing lost
+            self.record(Refused(error.code), 0)
+        else:
+            self.record(self._delete(path), 0)
 
     def _set_time(self, now: int) -> None:
         self._now = now

@@ -8,23 +8,21 @@ which a transaction is. The rules stand at the head of :mod:`.engine`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.constants import Perms
 from ...protocol.errors import ZooKeeperError
+from ...protocol.multi import Reread, reread_create
 from ...protocol.paths import name
 from ...protocol.records import ACL, OPEN_ACL
 from ..config.settings import Settings
 from .acl import AccessControl
-from .operations.writes import check_reaping
+from .client import Client
 from .stats import ServerStats
 from .tree import DataTree
 from .txn import AnyEffect, Change, Delete, Effect, Multi, Refused, Replace, Txn
 from .watches import Notification, WatchManager
 from .znode import Znode
-
-if TYPE_CHECKING:
-    from .engine import Client
 
 _READ = Perms.READ.value
 NO_REQUEST = bytes(8)
@@ -36,12 +34,17 @@ class Transactions:
     :param epoch: the wall-clock time at the start.
     :ivar zxid: the last transaction processed.
     :ivar time: its wall-clock time in ms since the epoch.
+    :ivar settings: as the engine has them.
+    :ivar on_refusal: called with the error of each request that is refused, if set.
+    :ivar told_of_ttl: whether the log says that TTL znodes are switched off.
     :ivar is_recorded: whether :meth:`record` and its like are to be called: there is a history, or a log.
     """
 
     tree_type: type[DataTree] = DataTree
     keeps_log = False
     """Whether a subclass keeps all transactions in a log."""
+    reread: Reread = staticmethod(reread_create)
+    """What the decoder of a multi makes of a create."""
 
     def __init__(self, settings: Settings, epoch: int) -> None:
         # A client that has seen a later zxid than ours is dropped without a word, and would reconnect without
@@ -49,11 +52,14 @@ class Transactions:
         # since the epoch times 2**18 leave room for 262 million transactions a second, in 60 bits.
         self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.time = epoch
+        self.settings = settings
         self.tree = self.tree_type()
         self.watches: WatchManager[Client] = WatchManager()
         self.access = AccessControl(settings)
         self.stats = ServerStats()
         self.is_recorded = self.keeps_log
+        self.on_refusal: Callable[[ZooKeeperError], None] | None = None
+        self.told_of_ttl = False
         self._on_txn: Callable[[Txn], None] | None = None
 
     @property
@@ -65,6 +71,12 @@ class Transactions:
     def on_txn(self, listener: Callable[[Txn], None] | None) -> None:
         self._on_txn = listener
         self.is_recorded = self.keeps_log or listener is not None
+
+    def carry_out(
+        self, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
+    ) -> list[Change]:
+        """Carry out the operations of a multi: :func:`.operations.multi.carry_out`, which the engine has."""
+        raise NotImplementedError
 
     def written(
         self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
@@ -119,15 +131,6 @@ class Transactions:
         self.zxid += 1
         self.record(Refused(code), session_id, request)
         return self.zxid
-
-    def _reap(self, path: str) -> None:
-        self.zxid += 1
-        try:
-            check_reaping(self.tree, path)
-        except ZooKeeperError as error:  # a child came, or a client was faster: nothing lost
-            self.record(Refused(error.code), 0)
-        else:
-            self.record(self._delete(path), 0)
 
     def replace_tree(
         self, effect: Replace, zxid: int, prepared: tuple[DataTree, list[Change]] | None = None

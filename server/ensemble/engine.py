@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import Any, Protocol, cast
 
 import attrs
 
@@ -27,29 +27,62 @@ from ...protocol.errors import NotReadOnlyError
 from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
 from ...protocol.text import session_text
 from ..config.settings import Settings
-from ..core.engine import Client, Engine
+from ..core.client import Client
+from ..core.engine import Engine
 from ..core.operations import Unfinished
 from ..core.sessions import NEVER, Session
 from ..core.transactions import NO_REQUEST
 from ..core.txn import CloseSession, CreateSession
+from ..net.connection import Connection
 from ..net.gate import Withheld
 from .errors import EnsembleError
 from .log import Proposal, Result
 from .sessions import MemberSessions, place_of_ephemeral
-
-if TYPE_CHECKING:
-    from .member import Member
-    from .serving import MemberConnection
 
 MOVED = "its session moved to another server"
 SYNC = OpCode.SYNC.value
 _FORWARDED = WRITES | {SYNC}
 
 
+class EnsembleTime(Protocol):
+    """What the engine needs of its ensemble: :class:`.ensemble.Ensemble` has it.
+
+    :ivar now: the time in ms.
+    """
+
+    now: int
+
+    @property
+    def epoch(self) -> int: ...
+    def password_of(self, session_id: int) -> bytes: ...
+    def expire(self, session_id: int, now: int) -> None: ...
+
+
+class MemberView(Protocol):
+    """What the engine needs of its server: :class:`.member.Member` has it.
+
+    A request for the leader has the :class:`.member.Member` itself: the leader needs more of it.
+    """
+
+    @property
+    def ensemble(self) -> EnsembleTime: ...
+    @property
+    def engine(self) -> MemberEngine: ...
+    @property
+    def leader(self) -> object | None: ...
+    @property
+    def leads(self) -> bool: ...
+    def owns(self, session_id: int) -> bool: ...
+    def heard_of(self, session: Session, now: int) -> None: ...
+    def forward(self, message: Callable[[Any], object]) -> None:
+        """Send a :class:`.leader.Leader` something, by calling it with the leader."""
+
+
 @attrs.define(eq=False)
 class Waiting:
     """A request that waits for the log, or behind one that does.
 
+    :ivar member: the :class:`.member.Member` that its client has asked.
     :ivar may_be_answered: the log, or the leader, has answered it.
     :ivar result: its reply; None if that is made when its turn comes, as for a read or a sync.
     :ivar is_from_elsewhere: its session has moved to another server.
@@ -57,8 +90,8 @@ class Waiting:
     :ivar owns_at: where it asks for an ephemeral znode that its session may not own; None if it does not.
     """
 
-    member: Member
-    connection: MemberConnection
+    member: Any
+    connection: Connection
     op: int
     frame: bytes
     may_be_answered: bool = False
@@ -90,7 +123,7 @@ class Waiting:
 class Nobody:
     """Asks for a transaction, and need not hear of it."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: Any) -> None:
         self.member = member
 
     def applied(self, proposal: Proposal) -> None:
@@ -106,7 +139,7 @@ class MemberEngine(Engine):
 
     def __init__(
         self,
-        member: Member,
+        member: MemberView,
         settings: Settings,
         *,
         now: int,
@@ -133,7 +166,7 @@ class MemberEngine(Engine):
 
         :raises Withheld: it is answered later, or the connection is over.
         """
-        connection = cast("MemberConnection", client)
+        connection = cast(Connection, client)
         member, session_id = self.member, connection.session_id
         member.ensemble.now = now
         if member.leads and op not in WRITES and not member.owns(session_id):
@@ -262,7 +295,7 @@ class MemberEngine(Engine):
 
     # --- sessions ----------------------------------------------------------------------------------------
 
-    def bind(self, connection: MemberConnection, session: Session) -> None:
+    def bind(self, connection: Connection, session: Session) -> None:
         """Let a connection serve a session from now on; the one that did before is closed."""
         before = self._served.get(session.id)
         if before is not None:
@@ -285,7 +318,7 @@ class MemberEngine(Engine):
         self.stats.sessions_expired += 1
         self._close_session(session_id, None, expired=True)
 
-    def _close_local(self, connection: MemberConnection) -> Result:
+    def _close_local(self, connection: Connection) -> Result:
         """Close a local session for its client: no transaction."""
         session = self.tracker.get(connection.session_id)
         if session is not None:

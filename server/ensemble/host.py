@@ -6,6 +6,7 @@ Nothing is replicated: all servers are in this process, and their data ends with
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import attrs
@@ -21,6 +22,7 @@ from ..net.server import HttpFactory
 from ..net.service import milliseconds
 from .ensemble import Ensemble
 from .member import Member
+from .status import ReportingService
 from .timing import Timing
 
 _SHARE = 0.0005
@@ -135,7 +137,9 @@ class EnsembleHost:
         return server
 
     def _make(self, member: Member, settings: Settings) -> MemberServer:
-        server = MemberServer(settings, self.clock, member.make_service, http=self._http)
+        server = MemberServer(
+            settings, self.clock, partial(member.make_service, ReportingService), http=self._http
+        )
         server.share_the_loop(_SHARE)
         server.ensemble_host = self
         member.port = self.servers[member.number] = server

@@ -38,7 +38,8 @@ from ...protocol.multi import MultiOp, decode_multi, decode_results, encode_mult
 from ...protocol.operations import CLOSE_SESSION, WRITES, OpCode
 from ...protocol.records import CheckVersionRequest, GetDataResponse, ReconfigFields
 from ..config.members import Configuration
-from ..core.engine import Client, Engine
+from ..core.client import Client
+from ..core.engine import Engine
 from ..core.operations.multi import failure
 from ..core.sessions import Session
 from ..core.transactions import NO_REQUEST

@@ -144,9 +144,9 @@ class Member:
     def __repr__(self) -> str:
         return f"<Member {self.number}: {self.role}>"
 
-    def make_service(self, settings: Settings, **arguments: Any) -> MemberService:
+    def make_service(self, kind: type[MemberService], settings: Settings, **arguments: Any) -> MemberService:
         """Make the service of this server; the arguments are those of :class:`.service.Service`."""
-        self.service = MemberService(self, settings, **arguments)
+        self.service = kind(self, settings, **arguments)
         self.engine = self.service.engine
         first = self.engine.time & (2**40 - 1)
         top = self.number % 256

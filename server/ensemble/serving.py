@@ -7,13 +7,13 @@ What differs from a single server (ensemble.md sections 1 and 6):
 * While too many requests wait for the log, or too many bytes of them, nothing more is read from a connection
   that has one under way.
 * A server that is frozen neither reads nor writes.
-* ``srvr`` and ``stat`` tell the role.
+* ``srvr`` and ``stat`` tell the role; :mod:`.status` has the words and commands that depend on it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -27,7 +27,6 @@ from ..net.connection import Connection
 from ..net.gate import Withheld
 from ..net.requests import reply_frame
 from ..net.service import Service
-from . import status
 from .engine import MemberEngine
 from .log import Proposal
 
@@ -239,8 +238,6 @@ class MemberService(Service):
     """One server without its sockets."""
 
     connection_type: ClassVar[type[Connection]] = MemberConnection
-    words = status.WORDS
-    commands = status.COMMANDS
     connections: dict[MemberConnection, None]  # type: ignore[assignment]
     engine: MemberEngine
 
@@ -276,12 +273,6 @@ class MemberService(Service):
     @property
     def is_read_only(self) -> bool:
         return self.member.is_read_only
-
-    def totals_of_role(self) -> Iterator[str]:
-        return status.totals(self.member)
-
-    def role_figures(self) -> Iterator[tuple[str, int]]:
-        return status.figures(self.member)
 
     def next_deadline(self) -> float:
         return math.inf if self.member.frozen else super().next_deadline()

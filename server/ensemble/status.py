@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from ...protocol.text import session_text
 from ..monitoring import words
-
-if TYPE_CHECKING:
-    from ..monitoring.commands import Ask
-    from ..net.connection import Connection
-    from .leader import Leader
-    from .member import Member
-    from .serving import MemberService
+from ..monitoring.commands import Ask
+from ..net.connection import Connection
+from .leader import Leader
+from .member import Member
+from .serving import MemberService
 
 _STATES = {"leader": "leading", "follower": "following", "observer": "observing"}
 
@@ -33,7 +31,7 @@ def _member(service: Any) -> Member:
 # --- figures -----------------------------------------------------------------------------------------------
 
 
-def totals(member: Member) -> Iterator[str]:
+def _totals(member: Member) -> Iterator[str]:
     """Yield what ``srvr`` says of a leader alone."""
     leader = member.own_leader
     if leader is not None:
@@ -41,7 +39,7 @@ def totals(member: Member) -> Iterator[str]:
         yield f"Proposal sizes last/min/max: {last}/{least}/{most}"
 
 
-def figures(member: Member) -> Iterator[tuple[str, int]]:
+def _figures(member: Member) -> Iterator[tuple[str, int]]:
     """Yield the gauges of an ensemble."""
     ensemble, leader = member.ensemble, member.own_leader
     yield "quorum_size", len(member.config.voters)
@@ -113,7 +111,7 @@ def _global_sessions(member: Member) -> Iterator[str]:
         yield f"{session_text(session.id)}\t{session.timeout}ms\n"
 
 
-WORDS: Mapping[str, Callable[..., str | Iterator[str]]] = {
+_WORDS: Mapping[str, Callable[..., str | Iterator[str]]] = {
     "conf": _conf,
     "dump": _dump,
     "isro": _isro,
@@ -194,9 +192,22 @@ def _followed(member: Member) -> Leader:
     return member.leader
 
 
-COMMANDS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+_COMMANDS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
     "leader": _leader,
     "observers": _observers,
     "voting_view": _voting_view,
     "zabstate": _zabstate,
 }
+
+
+class ReportingService(MemberService):
+    """The service of a server, with what operators are told."""
+
+    words: ClassVar[Mapping[str, Callable[..., str | Iterator[str]]]] = _WORDS
+    commands: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]] = _COMMANDS
+
+    def totals_of_role(self) -> Iterator[str]:
+        return _totals(self.member)
+
+    def role_figures(self) -> Iterator[tuple[str, int]]:
+        return _figures(self.member)

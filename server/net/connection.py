@@ -24,9 +24,9 @@ a gate, neither reads nor works.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ...protocol import records
 from ...protocol.constants import FOUR_LETTER_WORDS, HTTP_METHODS, PING_XID, TELNET_CLOSE, TLS_HELLO
@@ -34,6 +34,8 @@ from ...protocol.framing import FrameBuffer, FrameLengthError
 from ...protocol.jute import JuteError
 from ...protocol.operations import CLOSE_SESSION, PING
 from ...protocol.text import session_text
+from ..config.settings import Settings
+from ..core.engine import Engine
 from ..core.failures import report
 from ..core.operations import Steps
 from ..core.sessions import Session
@@ -44,8 +46,8 @@ from .requests import HIGH_WATER, MAX_REQUESTS, exchange, reply_frame, serve_req
 
 if TYPE_CHECKING:
     from ..core.sasl import Login
-    from .service import Service
-
+    from .gate import Gate
+    from .unread import UnreadOutput
 
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _XID = struct.Struct(">i").unpack_from
@@ -53,6 +55,34 @@ _FIRST_BYTES = 4
 """Bytes that tell a four-letter word and an HTTP method from the length of a frame."""
 _STMK = b"stmk"
 _STMK_SIZE = 12  # bytes: the only word with an argument, a long
+
+
+class ServiceView(Protocol):
+    """What a connection needs to know of its service, and what it reports to it.
+
+    The attributes are those of :class:`.service.Service`.
+    """
+
+    settings: Settings
+    gate: Gate | None
+    stopwatch: Callable[[], float]
+    answer_word: Callable[..., Iterator[bytes]]
+    foreign: Container[bytes]
+    serves_http: bool
+    is_controlled: bool
+    has_request_checks: bool
+    unread: UnreadOutput
+    slice: float
+    turn_end: float
+    now: float
+    now_ms: int
+
+    @property
+    def engine(self) -> Engine: ...
+    def at(self, now: float) -> int: ...
+    def wall_clock(self, now: float) -> float: ...
+    def connected(self, connection: Connection, resumed: bool) -> None: ...
+    def closed(self, connection: Connection, reason: str) -> None: ...
 
 
 class Connection:
@@ -99,7 +129,7 @@ class Connection:
 
     def __init__(
         self,
-        service: Service,
+        service: ServiceView,
         peer: tuple[str, int],
         now: float,
         wake: Callable[[], object],

@@ -27,7 +27,8 @@ from ...protocol.multi import TERMINATOR, TTL_MODES, decode_fields, reread_creat
 from ...protocol.operations import CLIENTS, WRITES, OpCode
 from ..config.releases import ALWAYS_SENDS_FLAG, Release
 from ..config.settings import Settings
-from ..core.engine import Client, Engine
+from ..core.client import Client
+from ..core.engine import Engine
 from ..core.one_mode_watches import OneModeWatches
 from ..core.operations import UnknownOperation
 from ..core.operations.reads import exists

@@ -11,7 +11,8 @@ from zlib import adler32, crc32
 
 from ...protocol.files.digest import RESERVED, add
 from ...protocol.records import OPEN_ACL
-from ..core.engine import Client, Engine
+from ..core.client import Client
+from ..core.engine import Engine
 from ..core.failures import OutOfMemory
 from ..core.operations import multi
 from ..core.sessions import computed_password

@@ -19,6 +19,7 @@ from pyzk.server.core.engine import Engine
 from pyzk.server.core.txn import Txn
 from pyzk.server.ensemble.ensemble import Ensemble
 from pyzk.server.ensemble.member import Member
+from pyzk.server.ensemble.status import ReportingService
 from pyzk.server.ensemble.timing import Timing
 from pyzk.server.monitoring.words import answer
 from pyzk.server.net.service import Service
@@ -105,7 +106,9 @@ class MemberWorld:
     def __init__(self, world: EnsembleWorld, member: Member, settings: Settings) -> None:
         self.world = world
         self.member = member
-        self.service: Service = member.make_service(settings, now=START, epoch=EPOCH, answer_word=answer)
+        self.service: Service = member.make_service(
+            ReportingService, settings, now=START, epoch=EPOCH, answer_word=answer
+        )
 
     @property
     def engine(self) -> Engine:

@@ -39,7 +39,8 @@ from .reads import get_children, readable
 from .writes import RESOLVERS
 
 if TYPE_CHECKING:
-    from ..engine import Client, Engine
+    from ..client import Client
+    from ..transactions import Transactions
 
 _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
 _OK = {op: MultiHeader(type_, False, 0).encode() for op, type_ in RESULT_TYPES.items()}
@@ -79,7 +80,7 @@ class NoZxidError(Exception):
         self.body = body
 
 
-def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
+def multi(engine: Transactions, client: Client, frame: bytes) -> bytes:
     """Carry out all writes of a transaction under one zxid, or none of them.
 
     Each operation is validated and applied before the next one, which sees its result. If one fails, all are
@@ -124,7 +125,10 @@ def multi(engine: Engine, client: Client, frame: bytes) -> bytes:
 
 
 def carry_out(
-    engine: Engine, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
+    engine: Transactions,
+    client: Client,
+    requests: Iterable[tuple[int, tuple[Any, ...]]],
+    results: list[bytes],
 ) -> list[Change]:
     """Resolve and apply each operation, and encode its :class:`~pyzk.protocol.multi.MultiResult`.
 
@@ -161,7 +165,7 @@ def _error(code: int) -> bytes:
 
 
 @in_steps
-def multi_read(engine: Engine, client: Client, frame: bytes) -> Steps:
+def multi_read(engine: Transactions, client: Client, frame: bytes) -> Steps:
     """Carry out some reads; each succeeds or fails alone. Watches are never set.
 
     :raises MarshallingError: the body cannot be decoded.

@@ -21,7 +21,8 @@ from ..znode import NO_CHILDREN
 from .long import Steps, in_steps
 
 if TYPE_CHECKING:
-    from ..engine import Client, Engine
+    from ..client import Client
+    from ..transactions import Transactions
     from ..znode import Znode
 
 _READ = Perms.READ.value
@@ -32,7 +33,7 @@ _STEP = 1000
 """Znodes or paths that are looked at in one step, which takes less than 1 ms."""
 
 
-def readable(engine: Engine, client: Client, path: str | None, perm: int = _READ) -> Znode:
+def readable(engine: Transactions, client: Client, path: str | None, perm: int = _READ) -> Znode:
     """Return the znode at ``path``, after the checks of a read.
 
     :param perm: the permissions of which the client needs one.
@@ -50,7 +51,7 @@ def readable(engine: Engine, client: Client, path: str | None, perm: int = _READ
     return node
 
 
-def exists(engine: Engine, client: Client, request: records.ExistsFields) -> bytes:
+def exists(engine: Transactions, client: Client, request: records.ExistsFields) -> bytes:
     """Return the Stat; leave the watch also where there is no znode.
 
     :raises BadArgumentsError: a null character in the path; otherwise as :func:`readable`.
@@ -70,7 +71,7 @@ def exists(engine: Engine, client: Client, request: records.ExistsFields) -> byt
     return node.packed_stat()
 
 
-def get_data(engine: Engine, client: Client, request: records.GetDataFields) -> bytes:
+def get_data(engine: Transactions, client: Client, request: records.GetDataFields) -> bytes:
     path, watch = request
     node = readable(engine, client, path)
     if watch and path is not None:
@@ -81,7 +82,7 @@ def get_data(engine: Engine, client: Client, request: records.GetDataFields) -> 
     return b"".join((_INT.pack(len(data)), data, node.packed_stat()))
 
 
-def get_children(engine: Engine, client: Client, request: records.GetChildrenFields) -> bytes:
+def get_children(engine: Transactions, client: Client, request: records.GetChildrenFields) -> bytes:
     path, watch = request
     node = readable(engine, client, path)
     if watch and path is not None:
@@ -89,7 +90,7 @@ def get_children(engine: Engine, client: Client, request: records.GetChildrenFie
     return node.children.pack() if node.children else NO_CHILDREN
 
 
-def get_children2(engine: Engine, client: Client, request: records.GetChildren2Fields) -> bytes:
+def get_children2(engine: Transactions, client: Client, request: records.GetChildren2Fields) -> bytes:
     path, _ = request
     names = get_children(engine, client, request)
     return names + readable(engine, client, path).packed_stat()
@@ -97,7 +98,7 @@ def get_children2(engine: Engine, client: Client, request: records.GetChildren2F
 
 @in_steps
 def get_all_children_number(
-    engine: Engine, client: Client, request: records.GetAllChildrenNumberFields
+    engine: Transactions, client: Client, request: records.GetAllChildrenNumberFields
 ) -> Steps:
     """Count the descendants at all depths; permissions below the znode itself do not matter."""
     (path,) = request
@@ -129,7 +130,7 @@ _BLANKS = "".join(map(chr, range(33)))
 
 
 @in_steps
-def get_ephemerals(engine: Engine, client: Client, request: records.GetEphemeralsFields) -> Steps:
+def get_ephemerals(engine: Transactions, client: Client, request: records.GetEphemeralsFields) -> Steps:
     """Return the paths of this session's ephemerals.
 
     The prefix is a plain string, not a path component. Blanks alone, or a slash among them, mean all.
@@ -149,7 +150,7 @@ def get_ephemerals(engine: Engine, client: Client, request: records.GetEphemeral
     return b"".join(encoded)
 
 
-def get_acl(engine: Engine, client: Client, request: records.GetACLFields) -> bytes:
+def get_acl(engine: Transactions, client: Client, request: records.GetACLFields) -> bytes:
     (path,) = request
     node = readable(engine, client, path, _READ_OR_ADMIN)
     acl = engine.access.masked(node.acl, client.identities)

@@ -22,7 +22,8 @@ from ....protocol.records import (
 from ...logger import logger
 
 if TYPE_CHECKING:
-    from ..engine import Client, Engine
+    from ..client import Client
+    from ..engine import Engine
 
 
 def close_session(engine: Engine, client: Client, frame: bytes) -> bytes:

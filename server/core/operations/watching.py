@@ -19,7 +19,8 @@ from ..watches import NULL_PATH, Notification
 from .long import Steps, in_steps
 
 if TYPE_CHECKING:
-    from ..engine import Client, Engine
+    from ..client import Client
+    from ..transactions import Transactions
     from ..znode import Znode
 
 _Paths: TypeAlias = Sequence[str | None] | None
@@ -30,7 +31,7 @@ _STEP = 32
 _NO_ERROR = records.ErrorResponse(0).encode()
 
 
-def add_watch(engine: Engine, client: Client, request: records.AddWatchFields) -> bytes:
+def add_watch(engine: Transactions, client: Client, request: records.AddWatchFields) -> bytes:
     """Add a persistent watch, whatever the path.
 
     :raises MarshallingError: the mode is unknown.
@@ -46,7 +47,7 @@ def add_watch(engine: Engine, client: Client, request: records.AddWatchFields) -
     return _NO_ERROR
 
 
-def check_watches(engine: Engine, client: Client, request: records.CheckWatchesFields) -> bytes:
+def check_watches(engine: Transactions, client: Client, request: records.CheckWatchesFields) -> bytes:
     """Check that the connection has a watch.
 
     :raises NoWatcherError: it has none of this kind at the path.
@@ -58,7 +59,7 @@ def check_watches(engine: Engine, client: Client, request: records.CheckWatchesF
     return b""
 
 
-def remove_watches(engine: Engine, client: Client, request: records.RemoveWatchesFields) -> bytes:
+def remove_watches(engine: Transactions, client: Client, request: records.RemoveWatchesFields) -> bytes:
     """Remove a watch.
 
     :raises NoWatcherError: the connection has no such watch.
@@ -71,7 +72,7 @@ def remove_watches(engine: Engine, client: Client, request: records.RemoveWatche
 
 
 @in_steps
-def set_watches(engine: Engine, client: Client, request: records.SetWatchesFields) -> Steps:
+def set_watches(engine: Transactions, client: Client, request: records.SetWatchesFields) -> Steps:
     """Re-arm the one-shot watches of a lost connection, or tell at once what they missed.
 
     The catch-up events carry zxid -1 and pass no permission filter. A change between two steps is either told
@@ -83,13 +84,13 @@ def set_watches(engine: Engine, client: Client, request: records.SetWatchesField
 
 
 @in_steps
-def set_watches2(engine: Engine, client: Client, request: records.SetWatches2Fields) -> Steps:
+def set_watches2(engine: Transactions, client: Client, request: records.SetWatches2Fields) -> Steps:
     """Re-arm the persistent kinds too, which get no catch-up events; otherwise as :func:`set_watches`."""
     return _rearm(engine, client, *request)
 
 
 def _rearm(
-    engine: Engine,
+    engine: Transactions,
     client: Client,
     since: int,
     data: _Paths,

@@ -59,10 +59,11 @@ from ..txn import Check, Create, Delete, Resolved, SetACL, SetData
 from ..znode import CONTAINER_OWNER, MAX_TTL, is_session, ttl_owner, wrap32
 
 if TYPE_CHECKING:
-    from ..engine import Client, Engine
+    from ..client import Client
+    from ..transactions import Transactions
 
 
-Resolver: TypeAlias = Callable[["Engine", "Client", Any], Resolved]
+Resolver: TypeAlias = Callable[["Transactions", "Client", Any], Resolved]
 
 # Plain ints: an operation on a member of an enum takes longer than the check itself.
 _READ, _WRITE, _CREATE, _DELETE, _ADMIN = (
@@ -75,7 +76,7 @@ _TTL_MODES = frozenset(mode.value for mode in CreateMode if mode.is_ttl)
 _SPECIAL_NAMES = frozenset(("", ".", ".."))
 
 
-def create(engine: Engine, client: Client, request: CreateFields, owner: int | None = None) -> Resolved:
+def create(engine: Transactions, client: Client, request: CreateFields, owner: int | None = None) -> Resolved:
     """Resolve a create: the final name, the stored ACL and the owner (sections 4.1 and 6).
 
     :param owner: the stored owner of a container or TTL znode; None if the flags alone decide the kind.
@@ -120,7 +121,7 @@ def create(engine: Engine, client: Client, request: CreateFields, owner: int | N
 create2 = create
 
 
-def create_container(engine: Engine, client: Client, request: CreateFields) -> Resolved:
+def create_container(engine: Transactions, client: Client, request: CreateFields) -> Resolved:
     """Resolve the create of a container: the op code decides, whatever the flags say of an owner."""
     path, _, _, flags = request
     plain = flags in _MODES_WITHOUT_TTL
@@ -129,7 +130,7 @@ def create_container(engine: Engine, client: Client, request: CreateFields) -> R
     )
 
 
-def create_ttl(engine: Engine, client: Client, request: CreateTTLFields) -> Resolved:
+def create_ttl(engine: Transactions, client: Client, request: CreateTTLFields) -> Resolved:
     """Resolve the create of a TTL znode: only the two TTL modes are allowed."""
     path, data, acl, flags, ttl = request
     if flags in _MODES_WITHOUT_TTL:
@@ -137,7 +138,7 @@ def create_ttl(engine: Engine, client: Client, request: CreateTTLFields) -> Reso
     return create(engine, client, (path, data, acl, flags), _owner_with_ttl(engine, path, flags, ttl))
 
 
-def _owner_with_ttl(engine: Engine, path: str | None, flags: int, ttl: int) -> int:
+def _owner_with_ttl(engine: Transactions, path: str | None, flags: int, ttl: int) -> int:
     """Return the stored owner of a TTL znode, after checks 1 to 3 of section 4.1.
 
     :param ttl: in ms; -1 for requests that have no such field.
@@ -157,7 +158,7 @@ def _owner_with_ttl(engine: Engine, path: str | None, flags: int, ttl: int) -> i
     return ttl_owner(ttl)
 
 
-def delete(engine: Engine, client: Client, request: DeleteFields) -> Resolved:
+def delete(engine: Transactions, client: Client, request: DeleteFields) -> Resolved:
     """Resolve a delete (section 4.2): the permission is the parent's, and is checked before the znode is
     looked at."""
     path, version = request
@@ -182,7 +183,7 @@ def delete(engine: Engine, client: Client, request: DeleteFields) -> Resolved:
     return Delete, (path, name), parent
 
 
-def set_data(engine: Engine, client: Client, request: SetDataFields) -> Resolved:
+def set_data(engine: Transactions, client: Client, request: SetDataFields) -> Resolved:
     """Resolve a setData (section 4.3): the quota is checked before the version."""
     path, data, version = request
     tree = engine.tree
@@ -199,7 +200,7 @@ def set_data(engine: Engine, client: Client, request: SetDataFields) -> Resolved
     return SetData, (path, data, before + 1 if before != INT_MAX else INT_MIN), node
 
 
-def set_acl(engine: Engine, client: Client, request: SetACLFields) -> Resolved:
+def set_acl(engine: Transactions, client: Client, request: SetACLFields) -> Resolved:
     """Resolve a setACL (section 4.4): the version is compared with aversion."""
     path, acl, version = request
     path = _well_formed(path)
@@ -213,7 +214,7 @@ def set_acl(engine: Engine, client: Client, request: SetACLFields) -> Resolved:
     return SetACL, (path, stored, wrap32(node.aversion + 1)), node
 
 
-def check(engine: Engine, client: Client, request: CheckVersionFields) -> Resolved:
+def check(engine: Transactions, client: Client, request: CheckVersionFields) -> Resolved:
     """Resolve a check of a version (section 4.5), which stands in a multi only."""
     path, version = request
     if not path or (node := engine.tree.find(path)) is None:

@@ -1,0 +1,44 @@
+"""The part of a connection that the engine and its operations use."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Protocol
+
+from ...protocol.records import Id
+from .watches import Notification
+
+
+class Client(Hashable, Protocol):
+    """
+    :ivar session_id: 0 before the handshake.
+    :ivar identities: the identities that the client has proved, for ACLs.
+    :ivar close_expected: the connection is over, and takes no more events.
+    """
+
+    session_id: int
+    identities: list[Id]
+    close_expected: bool
+
+    def notify(self, events: Sequence[Notification], frames: bytes) -> None:
+        """Queue watch events, before any reply that is still to come.
+
+        :param frames: the same events, encoded with their frame lengths.
+        """
+
+    def abort(self, reason: str) -> None:
+        """End the connection without another packet."""
+
+    def reject(self, reason: str) -> None:
+        """Do the same because of what the client has sent, which is logged as a warning."""
+
+    def fail(self) -> None:
+        """End the connection because of the exception that is being handled; raises nothing."""
+
+    def turn_is_over(self, ahead: float = 0.0) -> bool:
+        """Return whether other clients are to be served before the next step of an operation of this client.
+
+        If this is never true, every request is processed to its end.
+
+        :param ahead: seconds of work that the next step will take.
+        """
