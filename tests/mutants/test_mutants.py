@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from .rooms import ROOMS, ROOT
 pytest.importorskip("coverage", reason="it says which test executes which line")
 from .__main__ import in_copy
 from .measuring import Measured
+from .trying import replace
 
 MODULE = '''"""A docstring."""
 
@@ -213,3 +216,25 @@ def test_the_tests_of_a_line(tmp_path: Path) -> None:
     assert measured.of(Path("a.py"), range(3, 4)) == {"one"}
     assert measured.of(Path("a.py"), range(3, 5)) == {"one", "two", ""}
     assert measured.of(Path("b.py"), range(1, 99)) == set()
+
+
+def test_a_function_is_replaced_although_the_collector_does_not_list_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests' conftest freezes what is there when the tests are collected. A mutant that is not replaced
+    needs a process of its own, which takes a hundred times as long."""
+    path = Path("one.py")
+    (tmp_path / path).write_text("def next_of(number):\n    return number + 1\n")
+    next_of = runpy.run_path(str(tmp_path / path))["next_of"]
+    mutant = next(
+        mutant
+        for place in places_of(tmp_path, path)
+        if (mutant := make(tmp_path, place, 0)).text.endswith("`return number - 1`")
+    )
+    monkeypatch.chdir(tmp_path)
+    gc.freeze()
+    try:
+        replace(mutant)
+    finally:
+        gc.freeze()
+    assert next_of(5) == 4

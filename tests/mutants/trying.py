@@ -78,6 +78,7 @@ class NotReplacedError(Exception):
 def replace(mutant: Mutant) -> None:
     """Give the functions of this process the code of the mutant, and those that they have returned."""
     assert mutant.function is not None
+    gc.unfreeze()  # the tests' conftest has frozen what was there: the collector does not list that
     file, inner = os.path.realpath(mutant.path), f"{mutant.function}.<locals>."
     found = [
         each
