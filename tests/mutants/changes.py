@@ -204,7 +204,7 @@ def make(root: Path, place: Place, which: int) -> Mutant:
     kind, replacement = list(changes_of(node))[which]
     new = ast.copy_location(replacement(), node)
     statement = next(each for each in [node, *reversed(above)] if isinstance(each, ast.stmt))
-    before = _first_line(statement)
+    before, function = _first_line(statement), _function(above, node)
     if new is not None:
         _replace(above[-1], node, new)
     ast.fix_missing_locations(tree)
@@ -217,7 +217,7 @@ def make(root: Path, place: Place, which: int) -> Mutant:
         place.path,
         range(statement.lineno, _last_line(node) + 1),
         _scope(tree, above, node),
-        _function(above, node),
+        function,
         f"{kind}: {_shortest(before, after)}",
         tree,
     )
