@@ -26,11 +26,11 @@ from ..recipes.shared_value import Updates
 
 MODULES: dict[str, dict[Any, set[str]]] = {
     "session": {
-        Session: {"note", "wake"},
+        Session: {"note", "wake", "waking"},
         client.StateChanges: {"deliver", "end"},
     },
     "watches": {
-        client.Watch: {"deliver", "end", "prefix", "server_path"},
+        client.Watch: {"deliver", "end", "prefix", "server_path", "wakes"},
         client.WatchStream: {"deliver", "end", "leave", "prefix", "server_path"},
     },
     "requests": {

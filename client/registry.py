@@ -120,6 +120,10 @@ class _Path:
     superfluous: bool = False
     recursive: bool = False
 
+    @property
+    def is_used(self) -> bool:
+        return bool(self.users or self.reserved)
+
     def uses(self, kinds: Iterable[WatchKind]) -> bool:
         return any(kind in self.users or kind in self.reserved for kind in kinds)
 
@@ -214,7 +218,7 @@ class WatchRegistry:
 
         :param asked: whether the server may have armed a watch for this user.
         """
-        if not entry.uses(WatchKind):
+        if not entry.is_used:
             del self._paths[path]
             if entry.superfluous or (asked and kind in _LASTING):
                 self.remove(path, WatcherType.ANY)
@@ -261,7 +265,7 @@ class WatchRegistry:
         """Deliver to the users of the event's own path, except recursive ones."""
         ended = [watcher for kind in _ENDS[event.type] for watcher in entry.users.pop(kind, ())]
         lasting = list(entry.users.get(WatchKind.PERSISTENT, ()))
-        if ended and not entry.uses(WatchKind):
+        if ended and not entry.is_used:
             self._released(event.path, entry, WatchKind.DATA, asked=False)
         for watcher in ended + lasting:
             watcher.deliver(event)
@@ -272,7 +276,7 @@ class WatchRegistry:
         """Note that the connection is lost, and the server has forgotten all its watches."""
         for path, entry in list(self._paths.items()):
             entry.superfluous = entry.recursive = False
-            if not entry.uses(WatchKind):
+            if not entry.is_used:
                 del self._paths[path]
 
     def rearm(self, relative_zxid: int, limit: int) -> Iterator[Rearm]:

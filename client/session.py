@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Self
 from weakref import WeakSet
 
@@ -27,6 +28,7 @@ class Session:
         self._renews = renews
         self._changed = trio.Event()
         self._streams: WeakSet[StateChanges] = WeakSet()
+        self._woken: set[trio.Event] = set()
         self.expired = trio.Event()
 
     def __repr__(self) -> str:
@@ -81,6 +83,15 @@ class Session:
         """Set at the next change of state. Get this event before you read the state; then you miss no
         change."""
         return self._changed
+
+    @contextmanager
+    def waking(self, event: trio.Event) -> Iterator[None]:
+        """Set an event at the next change of state, too, if that comes inside of the block."""
+        self._woken.add(event)
+        try:
+            yield
+        finally:
+            self._woken.discard(event)
 
     async def wait_change(self) -> SessionState:
         """Wait for the next change of state and return the new state. Two quick changes may look like one:
@@ -147,6 +158,9 @@ class Session:
         """Have the tasks that wait for a change look again."""
         self._changed.set()
         self._changed = trio.Event()
+        woken, self._woken = self._woken, set()
+        for event in woken:
+            event.set()
 
 
 _MOST_UNREAD = 10_000

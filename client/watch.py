@@ -47,6 +47,7 @@ class Watch:
         self._registry = registry
         self._error: Exception | None = None
         self._over = trio.Event()
+        self._woken: trio.Event | None = None
 
     def __repr__(self) -> str:
         state = f"fired: {self.event}" if self.event else "over" if self._over.is_set() else "not fired"
@@ -62,6 +63,17 @@ class Watch:
             assert self._error is not None
             raise self._error
         return self.event
+
+    def wakes(self, event: trio.Event) -> None:
+        """Set an event when the watch fires, or ends without an event. A later call names another event."""
+        self._woken = event
+        if self._over.is_set():
+            event.set()
+
+    def _end(self) -> None:
+        self._over.set()
+        if self._woken is not None:
+            self._woken.set()
 
     def cancel(self) -> None:
         """Remove the watch: from the server, too, if it was the last on this path."""
@@ -82,12 +94,12 @@ class Watch:
         """Fire. Called by the registry."""
         if not self._over.is_set():
             self.event = localised(event, self.path, self.prefix)
-            self._over.set()
+            self._end()
 
     def end(self, error: Exception) -> None:
         """Called by the registry when no event will come any more."""
         self._error = error
-        self._over.set()
+        self._end()
 
 
 class WatchStream:

@@ -20,7 +20,7 @@ The rules (recipe-rules.md D.0, D.1.5, D.2):
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -189,16 +189,17 @@ class Hold:
         try:
             with scope:
                 while not self.lost.is_set():
-                    changed = self._zk.session.changed
                     self.inspect()
                     if self.lost.is_set():
                         return
-                    waits: list[Callable[[], Awaitable[object]]] = [changed.wait]
-                    own_watch = self._own_watch
-                    if own_watch is not None:
-                        waits.append(own_watch.wait if own_watch.event is None else self._read_again)
-                    with trio.move_on_at(self._limit):
-                        await first_of(*waits)
+                    woken, own_watch = trio.Event(), self._own_watch
+                    with self._zk.session.waking(woken), trio.move_on_at(self._limit):
+                        if own_watch is None or own_watch.event is None:
+                            if own_watch is not None:
+                                own_watch.wakes(woken)
+                            await woken.wait()
+                        else:
+                            await first_of(woken.wait, self._read_again)
         finally:
             self.inspect()  # a client that closes does not wait for this task to notice
             self._stop_keeping()

@@ -37,6 +37,45 @@ async def take(stream: WatchStream, count: int) -> list[tuple[EventType, str]]:
     return events
 
 
+async def _cancelled(watch: Watch) -> None:
+    watch.cancel()
+
+
+async def test_the_end_of_a_watch_sets_an_event_however_it_ends(
+    autojump_clock: MockClock, zk: ZooKeeper
+) -> None:
+    await zk.create("/a")
+    for end in (lambda watch: zk.set("/a", b"1"), _cancelled):
+        _, _, watch = await zk.get_and_watch("/a")
+        before, woken = trio.Event(), trio.Event()
+        watch.wakes(before)
+        watch.wakes(woken)
+        assert not woken.is_set()
+        await end(watch)
+        await woken.wait()
+        assert not before.is_set()
+        late = trio.Event()
+        watch.wakes(late)
+        assert late.is_set()
+
+
+async def test_a_change_of_state_sets_the_events_of_open_blocks(
+    autojump_clock: MockClock, zk: ZooKeeper
+) -> None:
+    inside, outside = trio.Event(), trio.Event()
+    with zk.session.waking(outside):
+        pass
+    with zk.session.waking(inside):
+        zk.session.wake()
+    assert inside.is_set()
+    assert not outside.is_set()
+    again = trio.Event()
+    with zk.session.waking(again):  # each block waits for the next change
+        assert not again.is_set()
+        zk.session.wake()
+        assert again.is_set()
+
+
 async def test_one_shot_watches_fire_once_with_the_zxid_of_the_change(
     autojump_clock: MockClock, zk: ZooKeeper
 ) -> None:
