@@ -272,10 +272,13 @@ class Server:
         if self._hub is not None:
             self._hub.flush()
 
-    def receive(self) -> None:
-        """Handle what has already arrived at the sockets."""
+    def receive(self, whole: bool = True) -> None:
+        """Handle what has already arrived at the sockets.
+
+        :param whole: as for :meth:`.hub.Hub.look`.
+        """
         if self._hub is not None:
-            self._hub.look()
+            self._hub.look(whole)
             self._hub.tidy(self.clock.now())
 
     @property
@@ -307,7 +310,7 @@ class Server:
             await self.clock.sleep_until(min(deadline, next_tick))
             try:
                 now = self.clock.now()
-                self.receive()  # what has arrived already counts as a sign of life
+                self.receive(whole=False)  # what has arrived already counts as a sign of life
                 await self._receive_in_tasks(now)
                 self.advance(now, SLICE)
                 deadline = self.service.next_deadline()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
@@ -140,10 +140,10 @@ async def test_a_session_whose_time_runs_out_while_others_are_served_is_listened
         [session] = service.engine.sessions
         look, looks = server._hub.look, 0
 
-        def slow_look() -> None:
+        def slow_look(whole: bool) -> None:
             nonlocal looks
             looks += 1
-            look()
+            look(whole)
             if looks == 1:  # while this goes on the time of the session runs out, and a ping arrives
                 autojump_clock.jump(30)
             elif looks == 2:
@@ -153,6 +153,38 @@ async def test_a_session_whose_time_runs_out_while_others_are_served_is_listened
         while looks < 3:
             await trio.sleep(1)
         assert not session.closed
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_a_crowd_that_ends_its_sessions_is_served_behind_others(
+    monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """Behind others, and not after its sessions have expired; but a test may ask for all at once."""
+    monkeypatch.setattr("pyzk.server.net.hub._MANY", 8)
+    monkeypatch.setattr("pyzk.server.net.hub._BUSY", 0.0)  # one in each turn of the hub
+    count = 50
+    clock = Clock(frozen=True)
+    async with running(clock) as server:
+        with ExitStack() as stack:
+            crowd = [stack.enter_context(client_of(server)) for _ in range(count)]
+            bystander = stack.enter_context(client_of(server))
+            for client in (*crowd, bystander):
+                await receive(client, 40)
+                client.setblocking(True)
+            for client in crowd:
+                client.sendall(wire.CLOSE_SESSION)
+            bystander.sendall(PING)
+            clock.jump(60)  # twice the timeout
+            server.receive(whole)
+            assert len(bystander.recv(PONG)) == PONG
+            left = len(server.service.connections) - 1
+            assert left == (0 if whole else count - 1)
+            server.advance(clock.now())
+            assert server.service.engine.stats.sessions_expired == 0
+            for client in crowd:
+                assert await receive(client, PONG) == PONG
+                await trio.lowlevel.wait_readable(client)
+                assert client.recv(1) == b""
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -169,9 +201,9 @@ async def test_much_that_falls_due_at_once_is_done_bit_by_bit(
             connection.receive_data(hello, server.clock.now())
         look, left = server._hub.look, []
 
-        def noting_look() -> None:
+        def noting_look(whole: bool) -> None:
             left.append(len(service.engine.sessions))
-            look()
+            look(whole)
 
         server._hub.look = noting_look
         if frozen:
