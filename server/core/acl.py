@@ -218,6 +218,8 @@ class AccessControl:
             if entry.id.scheme == "auth":
                 mine = tuple(i for i in identities if i.scheme in self._stored)
                 break
+        if len(asked) > _MAX_REMEMBERED // _ENTRY_SIZE:  # too large to be remembered, and slow to look up
+            return shared_acl(self._resolve(asked, mine, path))
         # What is valid depends on the settings alone, so that this can never be wrong later.
         stored = self._known.get((asked, mine))
         if stored is None:
@@ -237,7 +239,11 @@ class AccessControl:
         _compare_nulls(acl, path)
         fixed: list[ACL] = []
         room, needed = self._max_bytes, sum(_ENTRY_ON_THE_WIRE + len(i.id or "") for i in mine)
-        for entry in dict.fromkeys(acl):
+        seen: set[ACL] = set()
+        for entry in acl:
+            if entry in seen:
+                continue
+            seen.add(entry)
             scheme, wanted = entry.id.scheme, entry.id.id
             if scheme == "auth":
                 room -= needed

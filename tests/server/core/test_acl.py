@@ -531,3 +531,20 @@ def test_what_is_said_of_a_refusal_costs_the_same_for_a_long_acl() -> None:
         said = str(refused.value)
     assert costs[1] < 1.1 * costs[0]
     assert "and 2,980 more]" in said
+
+
+def test_a_long_acl_that_is_refused_is_looked_at_no_further() -> None:
+    """Each auth entry stands for all identities of the client, so a few hundred of them exceed a packet."""
+    looked_up = 0
+
+    class Counted(ACL):
+        def __hash__(self) -> int:
+            nonlocal looked_up
+            looked_up += 1
+            return super().__hash__()
+
+    mine = [Id("digest", f"user{n}:{'x' * 27}=") for n in range(30)]
+    entries = [Counted(n, Id("auth", "")) for n in range(60_000)]
+    with pytest.raises(InvalidACLError, match="does not fit into a packet"):
+        control().validate(entries, mine, "/a")
+    assert looked_up < 2_000
