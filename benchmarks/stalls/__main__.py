@@ -1,16 +1,17 @@
 """What one client, or one operator, can do to the others: how long does a bystander wait?
 
-    python -m benchmarks.stalls                       # ten minutes at most
-    python -m benchmarks.stalls --quick               # a tenth of each size: a minute and a half at most
+    python -m benchmarks.stalls                       # twenty minutes at most
+    python -m benchmarks.stalls --quick               # a tenth of each size: three minutes at most
     python -m benchmarks.stalls --only multi --repeat 3
-    python -m benchmarks.stalls --history             # while the server records its history
+    python -m benchmarks.stalls --history on          # only while the server records its history
     python -m benchmarks.stalls --compare ../other/.venv    # A: this one; B: that one, in turns
 
 A server is started, brought into some state, and then attacked, while a bystander asks it for one small
 znode every few ms. Shown are the longest wait of the bystander beyond the usual one; the most CPU time
 that the server consumed between a request of the bystander and its answer, which does not depend on what
 else the machine does, and is what is judged; the CPU time of the whole attack; and how much memory it
-took at its peak.
+took at its peak. Each case is measured twice, one after the other: at a server that records no history, and
+at one that records it, as every embedded server does.
 
 No wait may be longer than 100 ms of CPU time, but for what must be one transaction: 0.5 s, and then the
 table has the time per element. The exit status is 1 if any case fails.
@@ -21,7 +22,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fnmatch
+import itertools
 import json
+import os
 import resource
 import shlex
 import signal
@@ -35,12 +38,14 @@ from pathlib import Path
 
 import attrs
 
-from .. import servers, tables
+from pyzk.server.testing.history import MOST_BYTES as KEPT
+
+from .. import servers, tables, wire
 from ..wire import BenchmarkError
 from . import clients, operators, requests, rights  # noqa: F401 - they fill the table
 from .bystander import Bystander
 from .case import CASES, Case
-from .scene import FILES, NotHere, Scene
+from .scene import BATCH, FILES, NotHere, Scene
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "stalls-table.md"
@@ -48,8 +53,13 @@ LIMIT, TRANSACTION = 0.1, 0.5  # CPU seconds that the bystander may have to wait
 MEMORY = 3 * 2**30  # bytes of address space that a server may have
 _QUIET, _STEP = 0.2, 0.05  # the server is done when it consumes less than this share of a step in seconds
 _PREPARATION = 4  # times the patience with an attack: of all that comes before it, and the attack
-_MINUTES, _QUICK_MINUTES = 10.0, 1.5
-HEAD = ("case", "size", "longest wait, ms", "CPU in it, ms", "CPU in all, s", "memory, MB", "verdict")
+_MINUTES, _QUICK_MINUTES = 20.0, 3.0
+_FIGURES = ("longest wait, ms", "CPU in it, ms", "CPU in all, s", "memory, MB", "verdict")
+HEAD = ("case", "size", *_FIGURES)
+RECORDED = ("with history: longest wait, ms", "CPU in it, ms", "CPU in all, s", "memory, MB", "verdict")
+"""The further columns of the page."""
+_OLD = 10_000
+"""Requests that a history holds when a case begins: with their replies as many entries as it keeps."""
 
 
 @attrs.define
@@ -82,13 +92,16 @@ class Found:
 
 
 class Stage:
-    """A server in the state that cases begin with, for as long as they can share it."""
+    """A server in the state that cases begin with, for as long as they can share it.
+
+    :ivar history: whether the server records its history.
+    """
 
     def __init__(self, command: Sequence[str], quick: bool, patience: float, history: bool = False) -> None:
         self._command = command
         self._quick = quick
         self._patience = patience
-        self._history = history
+        self.history = history
         self._set_for: tuple[object, ...] = ()
         self._scene: Scene | None = None
         self._opened = contextlib.ExitStack()
@@ -105,10 +118,8 @@ class Stage:
             resource.prlimit(server.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
             self._scene = Scene(server, log, self._patience, self._quick)
             self._opened.callback(self._scene.drop)
-            if self._history:
-                host, port = server.address
-                with urllib.request.urlopen(f"http://{host}:{port}/api/v1/server") as answer:
-                    answer.read()
+            if self.history:
+                record(self._scene)
             self._set_for = case.stage
             if case.state is not None:
                 case.state(self._scene)
@@ -123,13 +134,24 @@ class Stage:
         """Prepare a case and carry it out. Raises :class:`.scene.NotHere`."""
         try:
             with limited(_PREPARATION * self._patience):
-                found = measure(self.scene(case), case)
+                found = measure(self.scene(case), case, KEPT if self.history else 0)
         except (OSError, BenchmarkError) as error:
             size = case.quick if self._quick else case.full
             found = Found(size, 0.0, 0.0, 0.0, 0.0, 0, [f"COULD NOT BE PREPARED: {error}"])
         if case.spoils or case.state is None or found.troubles:
             self.clear()
         return found
+
+
+def record(scene: Scene) -> None:
+    """Have a server record its history, and fill it: what comes later drives out something older."""
+    host, port = scene.server.address
+    with urllib.request.urlopen(f"http://{host}:{port}/api/v1/server") as answer:
+        answer.read()
+    client = scene.client()
+    for _ in range(_OLD // BATCH):
+        client.ask(*[wire.exists("/")] * BATCH)
+    client.leave()
 
 
 @contextlib.contextmanager
@@ -148,8 +170,11 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def measure(scene: Scene, case: Case) -> Found:
-    """Carry out one attack."""
+def measure(scene: Scene, case: Case, kept: int) -> Found:
+    """Carry out one attack.
+
+    :param kept: bytes that the history may take, whatever the size.
+    """
     size = case.quick if scene.quick else case.full
     server = scene.server
     scene.elements, scene.troubles = 0, []
@@ -178,7 +203,7 @@ def measure(scene: Scene, case: Case) -> Found:
             scene.trouble(f"{more} tracebacks")
         grown = server.memory("VmHWM") - memory
         found = Found(size, gaps.worst, gaps.cpu, server.cpu() - cpu, grown, scene.elements, scene.troubles)
-        if case.memory_each and grown > case.memory_each * size:
+        if case.memory_each and grown > case.memory_each * size + kept:
             scene.trouble(f"{grown / size / 1000:,.1f} kB each")
         return found
 
@@ -209,18 +234,21 @@ def middle(found: Sequence[Found]) -> Found:
 
 
 def cells(case: Case, found: Found) -> list[str]:
+    """The figures of a row."""
     ms = (f"{1000 * seconds:,.0f}" for seconds in (found.wait, found.stall))
-    verdict = found.verdict(case)[1]
-    return [case.name, f"{found.size:,}", *ms, f"{found.cpu:.2f}", f"{found.memory / 1e6:,.0f}", verdict]
+    return [*ms, f"{found.cpu:.2f}", f"{found.memory / 1e6:,.0f}", found.verdict(case)[1]]
 
 
 def page(machine: str, rows: Iterable[Sequence[str]], quick: bool) -> str:
+    """:param rows: for each case the figures without the history and with it."""
     what = "a tenth of the size" if quick else "full size"
     explained = "\n".join(f"- **{case.name}**: {case.what}" for case in CASES)
+    when = f"{time.strftime('%Y-%m-%d')}, load average {os.getloadavg()[2]:.0f}"
     return (
         "<!-- Written by `python -m benchmarks.stalls --write`; do not edit. -->\n\n"
-        f"# How long others wait\n\n{machine}; {what}. [stalls.md](stalls.md) says what the columns mean.\n\n"
-        f"{tables.markdown(HEAD, rows)}\n\n## The cases\n\n{explained}\n"
+        f"# How long others wait\n\n{machine}; {what}; {when}. [stalls.md](stalls.md) says what the columns "
+        "mean. The columns from *with history* on are of a server that records its history.\n\n"
+        f"{tables.markdown((*HEAD, *RECORDED), rows)}\n\n## The cases\n\n{explained}\n"
     )
 
 
@@ -244,6 +272,16 @@ def chosen(only: Sequence[str]) -> list[Case]:
     )
 
 
+def together(cases: Iterable[Case]) -> Iterator[list[Case]]:
+    """Yield lists of cases that one server can serve one after the other: only one server is in a large state
+    at a time."""
+
+    def key(case: Case) -> object:
+        return case.name if case.state is None else case.stage
+
+    return (list(group) for _, group in itertools.groupby(cases, key))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.stalls",
@@ -262,10 +300,13 @@ def main() -> int:
     add("--list", action="store_true", help="show the cases and end")
     add("--repeat", type=int, default=1, help="take medians of so many runs (default: 1)")
     add("--patience", type=float, metavar="SECONDS", help="of a case (default: 15; quick: 5)")
+    add("--minutes", type=float, help="cases left after that are not measured (default: 20; with --quick 3)")
     add(
-        "--minutes", type=float, help="cases left after that are not measured (default: 10; with --quick 1.5)"
+        "--history",
+        choices=("both", "off", "on"),
+        default="both",
+        help="measure servers that record their history, servers that do not, or (default) both",
     )
-    add("--history", action="store_true", help="the server records its history")
     add("--compare", metavar="VENV_OR_COMMAND", help="another server, measured in turns with this one")
     add("--command", metavar="VENV_OR_COMMAND", help="another server instead of this one")
     add("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
@@ -284,38 +325,45 @@ def main() -> int:
     commands = {"": command_of(arguments.command) if arguments.command else servers.OURS}
     if arguments.compare:
         commands = {"A": commands[""], "B": command_of(arguments.compare)}
-    rows: list[list[str]] = []
+    if arguments.write and arguments.history != "both":
+        parser.error("--write is for both: without the history and with it")
+    words = {"off": ("",), "on": ("history",), "both": ("", "history")}[arguments.history]
+    stages = {
+        (name, word): Stage(command, arguments.quick, patience, history=bool(word))
+        for name, command in commands.items()
+        for word in words
+    }
+    rows: dict[str, list[str]] = {}  # of the page
     figures: list[dict[str, object]] = []
     bad = 0
     lines = Lines(HEAD)
-    stages = {
-        name: Stage(command, arguments.quick, patience, arguments.history)
-        for name, command in commands.items()
-    }
-    for case in cases:
-        if time.monotonic() > deadline:
-            lines.say([case.name, "", "", "", "", "", f"not measured: {minutes:g} minutes are over"])
-            bad += 1
-            continue
-        for name, stage in stages.items():
-            try:
-                runs = [stage.run(case) for _ in range(arguments.repeat)]
-            except NotHere as error:
-                lines.say([case.name, "", "", "", "", "", f"not measured: {error}"])
-                break
-            found = middle(runs)
-            row = cells(case, found)
-            row[0] = f"{case.name} {name}".rstrip()
-            rows.append(row)
-            lines.say(row)
-            good, verdict = found.verdict(case)
-            bad += not good
-            figures.append({"case": row[0], **attrs.asdict(found), "good": good, "verdict": verdict})
-    for stage in stages.values():
-        stage.clear()
+    for group in together(cases):
+        for (name, word), stage in stages.items():
+            for case in group:
+                size, shown, reason = "", [""] * len(_FIGURES), ""
+                if time.monotonic() > deadline:
+                    reason = f"not measured: {minutes:g} minutes are over"
+                    bad += 1
+                else:
+                    try:
+                        found = middle([stage.run(case) for _ in range(arguments.repeat)])
+                    except NotHere as error:
+                        reason = f"not measured: {error}"
+                label = f"{case.name} {name}".rstrip()
+                if reason:
+                    shown[-1] = reason
+                else:
+                    size, shown = f"{found.size:,}", cells(case, found)
+                    good, verdict = found.verdict(case)
+                    bad += not good
+                    outcome = {"good": good, "verdict": verdict, "history": stage.history}
+                    figures.append({"case": label, **attrs.asdict(found), **outcome})
+                rows.setdefault(label, [label, size]).extend(shown)
+                lines.say([f"{label} {word}".rstrip(), size, *shown])
+            stage.clear()
     print(f"{bad} of {len(cases) * len(stages)} are not as they should be" if bad else "all as it should be")
     if arguments.write:
-        PAGE.write_text(page(machine, rows, arguments.quick))
+        PAGE.write_text(page(machine, rows.values(), arguments.quick))
         print(f"wrote {PAGE.relative_to(ROOT)}")
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
@@ -326,7 +374,7 @@ class Lines:
     """A table whose rows are shown as they come."""
 
     def __init__(self, head: Sequence[str]) -> None:
-        self._widths = [max(26 if not column else 9, len(name)) for column, name in enumerate(head)]
+        self._widths = [max(34 if not column else 9, len(name)) for column, name in enumerate(head)]
         self.say(head)
 
     def say(self, row: Sequence[str]) -> None:

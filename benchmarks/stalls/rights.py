@@ -68,14 +68,14 @@ def acl_set(scene: Scene, size: int) -> Iterator[None]:
     client.ask(request, may_fail=[-114])
 
 
-@case(
-    "auth-entries", 60_000, "a create with N auth entries, of a client with 30 credentials", memory_each=800
-)
-def authentries(scene: Scene, size: int) -> Iterator[None]:
+@case("auth-entries", 60_000, "a create with N auth entries, of a client with 30 credentials",
+      transaction=True, memory_each=800)  # fmt: skip
+def auth_entries(scene: Scene, size: int) -> Iterator[None]:
     client = scene.client()
     client.ask_all(credentials_of(CREDENTIALS))
     acl = [r.ACL(n, r.Id("auth", "")) for n in range(size)]
     request = wire.request(OpCode.CREATE, r.CreateRequest("/auth", b"", acl, 0))
+    scene.elements = size
     yield
     client.ask(request, may_fail=[-5, -114])
 

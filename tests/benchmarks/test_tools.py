@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import platform
 import re
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from benchmarks import cost
+from benchmarks.stalls import __main__ as stalls
 from benchmarks.wire import BenchmarkError
 
 ROOT = Path(__file__).parents[2]
@@ -158,16 +160,30 @@ def test_stalls_are_measured(tmp_path: Path) -> None:
     printed = run(
         "stalls", "--quick", *(f"--only={name}" for name in only), "--json", str(file), status=(0, 1)
     )
-    found = {row["case"]: row for row in load(file)}
-    assert found.keys() == {*only, "children-pipelined"}
-    assert found["children"]["elements"] == 30_000
+    found = {(row["case"], row["history"]): row for row in load(file)}
+    assert found.keys() == {*itertools.product((*only, "children-pipelined"), (False, True))}
+    assert found["children", True]["elements"] == 30_000
     assert all(row["wait"] >= 0 < row["cpu"] and row["verdict"] in printed for row in found.values())
 
 
 def test_two_servers_are_measured_in_turns() -> None:
     other = f"{sys.executable} -m pyzk.server"
     printed = run("stalls", "--quick", "--only", "multi-check", "--compare", other, status=(0, 1))
-    assert [line.split()[1] for line in printed.splitlines() if line.startswith("multi-check")] == ["A", "B"]
+    rows = [re.split(r"\s{2,}", line)[0] for line in printed.splitlines() if line.startswith("multi-check")]
+    assert rows == [f"multi-check {which}" for which in ("A", "A history", "B", "B history")]
+
+
+def test_the_page_of_the_stalls_has_columns_for_the_history() -> None:
+    case = next(case for case in stalls.CASES if case.name == "unread")
+    without, recorded = (stalls.Found(55, 0.001, stall, 0.1, 0.0, 0, []) for stall in (0.005, 0.2))
+    row = [case.name, "55", *stalls.cells(case, without), *stalls.cells(case, recorded)]
+    head, rule, shown = (
+        line.split(" | ") for line in stalls.page("here", [row], False).splitlines() if line.startswith("|")
+    )
+    assert len(head) == len(rule) == len(shown) == 12
+    (first,) = (number for number, name in enumerate(head) if name.startswith("with history"))
+    assert shown[first - 1] == "good"
+    assert shown[-1] == "TOO LONG |"
 
 
 def test_the_cost_of_files_is_measured() -> None:
