@@ -1,0 +1,490 @@
+"""The numbers of the storage at their edges: what just fits and what is one too many, and what is counted."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import os
+import sys
+import zlib
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from pyzk.protocol.files.digest import LIST, LISTED
+from pyzk.protocol.files.image import Image, ImageNode
+from pyzk.protocol.files.snapshot import STAT
+from pyzk.protocol.files.streams import COMPRESSIONS, FileError
+from pyzk.protocol.files.txnlog import LogReader
+from pyzk.protocol.files.writing import encoded
+from pyzk.protocol.operations import OpCode
+from pyzk.protocol.records import OPEN_ACL
+from pyzk.server.config.settings import Settings
+from pyzk.server.core.failures import OutOfMemory
+from pyzk.server.storage import engine as engines
+from pyzk.server.storage import online
+from pyzk.server.storage import storage as storages
+from pyzk.server.storage.building import build, stored_stat
+from pyzk.server.storage.directory import DataDirectory, StorageError
+from pyzk.server.storage.engine import DigestedTree, JournaledEngine
+from pyzk.server.storage.journal import Journal, JournalFailed
+from pyzk.server.storage.storage import Storage
+
+from ...support.requests import create_op, delete_op, set_op
+from ...support.world import World, creation
+from .files import SET, all_entries, killed, read, stored, world
+
+
+def storage_of(server: World) -> Storage:
+    assert server.storage is not None
+    return server.storage
+
+
+def snapshots_of(server: World) -> list[str]:
+    return [name.text for name in storage_of(server).directory.listing().snapshots]
+
+
+def ticking(monkeypatch: pytest.MonkeyPatch, *, by: float) -> list[float]:
+    """A clock that shows so many seconds more each time; the list holds its last time."""
+    clock = [1000.0]
+
+    def monotonic() -> float:
+        clock[0] += by
+        return clock[0]
+
+    monkeypatch.setattr(storages.time, "monotonic", monotonic)
+    return clock
+
+
+# --- entries -----------------------------------------------------------------------------------------------
+
+_LARGEST = 1_572_864
+"""Bytes of an entry: a real server reads 2 MiB."""
+_AROUND = 58
+"""Bytes of the entry of a multi that sets the data of ``/a``, without the data."""
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_an_entry_has_so_many_bytes_at_most(tmp_path: Path, more: int) -> None:
+    """A larger one becomes a snapshot, and has no entry. What was entered before it is in the log."""
+    server = world(tmp_path, max_buffer=4_000_000)
+    client = server.connect()
+    client.create("/a")
+    server.engine.handle(client.connection, OpCode.SET_DATA, bytes(8) + SET, 0)  # it waits
+    client.multi(set_op("/a", b"x" * (_LARGEST - _AROUND + more)))
+    large = server.zxid
+    found = sorted(entry.zxid for entry in all_entries(tmp_path))
+    assert found == list(range(1, large + 1 - more))
+    assert snapshots_of(server) == ["snapshot.0", f"snapshot.{large:x}"][: 1 + more]
+    times = {txn.zxid: txn.time for txn in server.txns}
+    assert all(entry.time == times[entry.zxid] for entry in all_entries(tmp_path))
+    client.create("/b")
+    assert stored(read(tmp_path)[0]) == stored(server.tree)
+    killed(server)
+
+
+def test_a_zxid_before_a_large_multi_that_nobody_has_entered_has_its_time(tmp_path: Path) -> None:
+    server = world(tmp_path, max_buffer=4_000_000)
+    client = server.connect()
+    client.create("/a")
+    server.engine.zxid += 1
+    server.pass_time(2.5)
+    client.multi(set_op("/a", b"x" * (_LARGEST - _AROUND + 1)))
+    filled = all_entries(tmp_path)[-1]
+    assert (filled.zxid, filled.time) == (server.zxid - 1, server.epoch_ms)
+    killed(server)
+
+
+def test_an_error_that_is_no_lack_of_memory_does_not_end_the_log(tmp_path: Path) -> None:
+    server = world(tmp_path)
+    engine = server.engine
+    engine.write_failed(ValueError("a bug"))
+    journal = engine.journal  # type: ignore[attr-defined]
+    assert not journal.is_broken
+    with pytest.raises(OutOfMemory):
+        engine.write_failed(MemoryError())
+    assert journal.is_broken
+    killed(server)
+
+
+def test_memory_that_runs_out_as_the_log_is_written_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = world(tmp_path)
+    client = server.connect()
+    server.engine.handle(client.connection, OpCode.DELETE, bytes(8) + b"\0\0\0\2/x\0\0\0\0", 0)
+
+    def fail(fd: int, data: bytes) -> NoReturn:
+        raise MemoryError
+
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(OutOfMemory):
+        storage_of(server).write_journal()
+    monkeypatch.undo()
+    with pytest.raises(JournalFailed, match="is not written any more"):
+        storage_of(server).write_journal()
+    storage_of(server).close()  # says nothing: nobody was answered
+    assert [entry.zxid for entry in all_entries(tmp_path)] == [1]
+
+
+# --- digests -----------------------------------------------------------------------------------------------
+
+
+def test_the_last_digests_are_listed(tmp_path: Path) -> None:
+    """1,024 of them: of each 128th transaction."""
+    directory = DataDirectory(tmp_path)
+    directory.open()
+    journal = Journal(directory, 0)
+    for number in range(1, 1026):
+        for zxid in (128 * number - 1, 128 * number, 128 * number + 1):
+            journal.add_digested(b"entry", zxid, zxid + 7)
+    assert (LISTED, LIST) == (128, 1024)
+    assert list(journal.digests) == [(128 * n, 128 * n + 7) for n in range(2, 1026)]
+    directory.close()
+
+
+def test_only_so_many_numbers_of_znodes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are remembered to save time: without them the digest is the same."""
+    monkeypatch.setattr(engines, "_VALUES", 5)
+    tree, most = DigestedTree(), 0
+    for number in range(1, 30):
+        tree.apply(creation(f"/{number}", b"x"), number, number)
+        most = max(most, len(tree._values))
+        image = Image()
+        for path, node in tree.nodes.items():
+            if path != "/":
+                image.nodes[path] = ImageNode(node.data, node.acl, stored_stat(node))
+        assert tree.digest == image.count_digest()
+    assert most == 6, "so many, and the znode of the last change"
+
+
+def test_the_root_and_the_reserved_znodes_have_their_part_in_the_digest() -> None:
+    assert DigestedTree().digest == Image.fresh().count_digest() == 0x51C6D660
+
+
+@pytest.mark.parametrize("tree_digest", [False, True])
+@pytest.mark.parametrize("has_history", [False, True])
+def test_watchers_and_the_history_hear_of_what_is_logged(
+    tmp_path: Path, has_history: bool, tree_digest: bool
+) -> None:
+    server = world(tmp_path, tree_digest=tree_digest)
+    client, watcher = server.connect(), server.connect()
+    client.create("/a")
+    server.txns.clear()
+    if not has_history:
+        server.engine.on_txn = None
+    client.set("/a", b"unwatched")
+    client.multi(set_op("/a", b"unwatched"))
+    watcher.get("/a", watch=True)
+    client.set("/a", b"1")
+    watcher.get("/a", watch=True)
+    client.multi(set_op("/a", b"2"), create_op("/m"), delete_op("/m"))
+    watcher.children("/", watch=True)
+    client.create("/b")
+    watcher.exists("/b", watch=True)
+    client.delete("/b")
+    events = [(event.type, event.path) for event in watcher.take_events()]
+    assert events == [(3, "/a"), (3, "/a"), (4, "/"), (2, "/b")]
+    client.delete("/none")
+    told = [type(txn.effect).__name__ for txn in server.txns]
+    expected = ["SetData", "Multi", "SetData", "Multi", "Create", "Delete", "Refused"]
+    assert told == (expected if has_history else [])
+    killed(server)
+
+
+# --- the directory -----------------------------------------------------------------------------------------
+
+
+def test_a_system_without_locks_of_directories_is_told_what_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(StorageError, match=r"cannot keep data in files: .*; start without --data, and load"):
+        DataDirectory(tmp_path).open()
+    assert os.listdir(tmp_path) == [], "nothing was made"
+
+
+def test_the_names_of_a_folder_that_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=rf"^cannot read {tmp_path}/version-2: No such file or directory$"):
+        DataDirectory(tmp_path).names()
+
+
+def test_what_cannot_be_made_gives_the_other_lock_back(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    apart = DataDirectory(tmp_path / "data", tmp_path / "file")
+    with pytest.raises(StorageError, match=r"cannot use .*/file/version-2: Not a directory$"):
+        apart.open()
+    whole = DataDirectory(tmp_path / "data")
+    whole.open()
+    whole.close()
+
+
+def test_a_folder_of_what_is_set_aside_is_new_in_both_directories(tmp_path: Path) -> None:
+    apart = DataDirectory(tmp_path / "a", tmp_path / "b")
+    apart.open()
+    (tmp_path / "b" / "version-2" / "set-aside-1").mkdir()
+    (tmp_path / "a" / "version-2" / "snapshot.1").touch()
+    (tmp_path / "b" / "version-2" / "log.1").touch()
+    assert apart.set_aside(["snapshot.1", "log.1"]) == "set-aside-2"
+    assert (tmp_path / "a" / "version-2" / "set-aside-2" / "snapshot.1").exists()
+    assert (tmp_path / "b" / "version-2" / "set-aside-2" / "log.1").exists()
+    assert sorted(apart.names()) == ["set-aside-1", "set-aside-2", "set-aside-2"]
+    apart.close()
+
+
+def test_one_folder_is_listed_once_though_it_is_named_twice(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path, tmp_path)
+    directory.open()
+    (tmp_path / "version-2" / "log.1").write_bytes(b"1234")
+    (tmp_path / "version-2" / "snapshot.1").touch()
+    assert sorted(directory.names()) == ["log.1", "snapshot.1"]
+    assert directory.size("log") == 4
+    directory.close()
+
+
+# --- loading and restoring ---------------------------------------------------------------------------------
+
+
+def test_how_long_it_takes_is_counted_in_ms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = Storage(tmp_path, Settings())
+    assert (fresh.load_time, fresh.entries_loaded, fresh.digests) == (0, 0, [])
+    killed(world(tmp_path))
+    ticking(monkeypatch, by=0.25)
+    server = world(tmp_path)
+    assert storage_of(server).load_time == 250
+    assert server.engine.stats.snapshot_time.count == 0
+    for _ in storage_of(server).snapshot_steps():
+        steps = 1  # one step of znodes, and one look at the clock for it
+    taken = server.engine.stats.snapshot_time
+    assert (taken.count, taken.total) == (1, 250 * (1 + 2 * steps))
+    killed(server)
+
+
+def test_progress_is_told_every_two_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[object, ...]] = []
+    monkeypatch.setattr(storages.logger, "info", lambda *line: told.append(line[1:]))
+    clock = ticking(monkeypatch, by=0.0)
+    storage = Storage(tmp_path, Settings())
+    for later, lines in ((2.0, 0), (0.25, 1), (2.0, 1), (0.25, 2)):
+        clock[0] += later
+        storage._progress("znodes", 7)
+        assert told == [(storage.directory, 7, "znodes")] * lines
+
+
+def test_a_repair_writes_a_snapshot_though_nothing_was_wrong(tmp_path: Path) -> None:
+    server = world(tmp_path)
+    server.connect().create("/a")
+    killed(server)
+    storage = Storage(tmp_path, Settings(), repair=True)
+    storage.load()
+    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=0)
+    assert [name.text for name in storage.directory.listing().snapshots] == ["snapshot.0", "snapshot.2"]
+    assert (engine.zxid, "/a" in engine.tree.nodes, storage.entries_loaded) == (2, True, 2)
+    storage.close()
+    storage.close()  # again does nothing
+    assert storage.digests == []
+
+
+def test_the_logs_alone_are_restored_by_a_repair(tmp_path: Path) -> None:
+    server = world(tmp_path)
+    server.connect().create("/a")
+    killed(server)
+    (tmp_path / "version-2" / "snapshot.0").unlink()
+    with pytest.raises(StorageError, match="there are logs and no snapshot"):
+        world(tmp_path)
+    storage = Storage(tmp_path, Settings(), repair=True)
+    storage.load()
+    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=0)
+    assert (engine.zxid, "/a" in engine.tree.nodes) == (2, True)
+    storage.close()
+
+
+def test_a_fresh_server_begins_with_the_zxid_of_its_clock(tmp_path: Path) -> None:
+    """No client may see zxids fall back when a server without files comes in the place of another."""
+    storage = Storage(tmp_path, Settings())
+    storage.load()
+    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=5)
+    assert engine.zxid == 5 << 18
+    storage.close()
+
+
+def test_a_session_of_a_server_above_127_is_not_taken_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "version-2"
+    folder.mkdir()
+    image = Image.fresh()
+    image.zxid = 3
+    image.sessions = {-5: 4000, 7: 6000}
+    for path, owner in (("/lost", -5), ("/kept", 7), ("/over", 9)):
+        image.nodes[path] = ImageNode(b"", OPEN_ACL, STAT.pack(1, 1, 1, 1, 0, 0, 0, owner, 1))
+    image.nodes["/no/parent"] = ImageNode(b"", OPEN_ACL, STAT.pack(1, 1, 1, 1, 0, 0, 0, 0, 1))
+    (folder / "snapshot.3").write_bytes(b"".join(encoded(image)))
+    caplog.set_level(logging.INFO)
+    server = world(tmp_path)
+    assert {session.id: session.timeout for session in server.engine.sessions} == {7: 6000}
+    assert sorted(server.tree.nodes["/"].children or ()) == ["kept", "zookeeper"]
+    text = caplog.text
+    assert "session 0xfffffffffffffffb is not taken over" in text
+    assert "2 ephemerals are dropped, such as /lost" in text
+    assert "1 znodes are left out, such as /no/parent" in text
+    killed(server)
+
+
+def test_what_is_as_it_should_be_is_not_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server = world(tmp_path)
+    server.connect().create("/e", flags=1)
+    killed(server)
+    caplog.set_level(logging.INFO)
+    killed(world(tmp_path))
+    for text in ("dropped", "left out", "not taken over", "moved to"):
+        assert text not in caplog.text
+
+
+def test_znodes_below_a_new_parent_follow_those_of_another(tmp_path: Path) -> None:
+    """The parent that was found last is remembered; the root is one, too."""
+    image = Image.fresh()
+    for path in ("/a", "/a/b", "/c", "/a/d", "/e", "/c/f", "/g"):
+        image.nodes[path] = ImageNode(path.encode(), OPEN_ACL, bytes(60))
+    root, lost = build(image)
+    assert lost == []
+    server = World()
+    server.tree.adopt(root)
+    assert {path: node.data for path, node in server.tree.nodes.items() if node.data} == {
+        path: path.encode() for path in ("/a", "/a/b", "/c", "/a/d", "/e", "/c/f", "/g")
+    }
+
+
+def test_equal_lists_of_access_are_one_object() -> None:
+    """Memory: most trees have few different ones."""
+    from pyzk.protocol.records import ACL, Id
+
+    image = Image.fresh()
+    for name in "ab":
+        image.nodes[f"/{name}"] = ImageNode(b"", (ACL(1, Id("ip", "10.0.0.1")),), bytes(60))
+    root, _ = build(image)
+    children = root.children or {}
+    assert children["a"].acl is children["b"].acl
+    assert children["a"].acl is not OPEN_ACL
+    assert children["zookeeper"].acl is OPEN_ACL
+
+
+# --- snapshots ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_a_snapshot_is_whole_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str
+) -> None:
+    """Whoever finds it, after a kill too, can read it."""
+    if compression == "snappy":
+        pytest.importorskip("cramjam", reason="the extra 'snappy' is not installed")
+    server = world(tmp_path, snapshot_compression=compression)
+    client = server.connect()
+    client.create("/a", b"x" * 1000)
+    sizes: list[int] = []
+    finish = DataDirectory.finish
+
+    def finish_whole(self: DataDirectory, path: Path, zxid: int, compression: str = "") -> None:
+        sizes.append(path.stat().st_size)
+        finish(self, path, zxid, compression)
+
+    monkeypatch.setattr(DataDirectory, "finish", finish_whole)
+    counts = list(storage_of(server).snapshot_steps())
+    name = storage_of(server).directory.listing().snapshots[-1].text
+    assert sizes == [(tmp_path / "version-2" / name).stat().st_size]
+    assert {*counts} == {len(server.tree) - 1}
+    killed(server)
+
+
+@pytest.mark.parametrize(("tree_digest", "changes", "has_digest"), [(False, 0, True), (False, 1, False)])
+def test_a_snapshot_has_a_digest_if_nothing_has_changed(
+    tmp_path: Path, tree_digest: bool, changes: int, has_digest: bool
+) -> None:
+    from pyzk.protocol.files.snapshot import SnapshotReader
+
+    server = world(tmp_path, tree_digest=tree_digest)
+    client = server.connect()
+    client.create("/a")
+    steps = storage_of(server).snapshot_steps()
+    next(steps)
+    for number in range(changes):
+        client.create(f"/{number}")
+    list(steps)
+    name = storage_of(server).directory.listing().snapshots[-1]
+    with storage_of(server).directory.read(name.text) as file:
+        reader = SnapshotReader(file)
+        list(reader.nodes())
+    assert (reader.digest is not None) is has_digest
+    killed(server)
+
+
+def padded(data: bytes, size: int) -> bytes:
+    """A gzip file of a size: what is missing stands in the name of the file that it says it was."""
+    packed = gzip.compress(data)
+    more = size - len(packed) - 1
+    assert more >= 0
+    return packed[:3] + b"\x08" + packed[4:10] + b"n" * more + b"\0" + packed[10:]
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_snapshot_is_compressed_to_a_hundredth_at_most(missing: int) -> None:
+    """Beyond 1 MiB, which any may have."""
+    image = Image.fresh()
+    image.zxid = 1
+    image.nodes["/a"] = ImageNode(b"", OPEN_ACL, STAT.pack(1, 1, 1, 1, 0, 0, 0, 0, 1))
+    plain = len(b"".join(encoded(image)))
+    image.nodes["/a"].data = bytes(2**20 + 100 * 5000 - plain)
+    data = b"".join(encoded(image))
+    assert len(data) == 2**20 + 100 * 5000
+    sent = padded(data, 5000 - missing)
+    assert gzip.decompress(sent) == data
+    if missing:
+        with pytest.raises(FileError, match="more than 1,548,476 bytes: it is compressed too well"):
+            online.read_snapshot(sent, 2**20)
+    else:
+        assert online.read_snapshot(sent, 2**20).zxid == 1
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_znode_of_a_snapshot_has_twice_the_bytes_of_a_packet_at_most(more: int) -> None:
+    image = Image.fresh()
+    image.nodes["/a"] = ImageNode(b"x" * (2000 + more), OPEN_ACL, bytes(60))
+    data = b"".join(encoded(image))
+    if more:
+        with pytest.raises(FileError, match=r"2,001 bytes is too large; it takes jute\.maxbuffer=1001"):
+            online.read_snapshot(data, 1000)
+    else:
+        assert "/a" in online.read_snapshot(data, 1000).nodes
+
+
+def test_pieces_are_as_large_as_they_are_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(online, "_PIECE", 4)
+    pieces = online._Pieces()
+    for data in (b"abc", b"d", b"efg", b"h", b"ijklm", b"n"):
+        pieces.write(data)
+    pieces.flush()
+    read_ = iter(lambda: pieces.read(4), b"")
+    assert list(read_) == [b"abcd", b"efgh", b"ijklm", b"n"]
+
+
+def test_the_log_is_read_back_by_a_reader_of_another_kind(tmp_path: Path) -> None:
+    """Each frame has the Adler32 and the length of its entry, and an end mark."""
+    server = world(tmp_path)
+    client = server.connect()
+    for act in (lambda: client.create("/a", b"x"), lambda: client.multi(), lambda: client.delete("/a")):
+        act()
+    killed(server)
+    (log,) = (tmp_path / "version-2").glob("log.*")
+    data = log.read_bytes()
+    at, zxids = 16, []
+    while at < len(data):
+        checksum, size = int.from_bytes(data[at : at + 8]), int.from_bytes(data[at + 8 : at + 12])
+        entry = data[at + 12 : at + 12 + size]
+        assert (zlib.adler32(entry), data[at + 12 + size : at + 13 + size]) == (checksum, b"B")
+        zxids.append(int.from_bytes(entry[12:20]))
+        at += 13 + size
+    assert zxids == list(range(1, server.zxid + 1))
+    with log.open("rb") as file:
+        assert [entry.zxid for entry in LogReader(file).entries()] == zxids
