@@ -16,7 +16,6 @@ What is wrong falls into three kinds:
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import IO, Final
@@ -194,10 +193,7 @@ class Restorer:
                 raise FileError(
                     entry.offset, f"the transactions from 0x{image.zxid + 1:x} to 0x{zxid - 1:x} are missing"
                 )
-            try:
-                image.apply(entry)
-            except struct.error as error:
-                raise FileError(entry.offset, f"an entry cannot be applied: {error}") from None
+            image.apply(entry)
             found.entries += 1
             if found.entries % _REPORT_EVERY == 0:
                 self._progress("entries", found.entries)

@@ -67,7 +67,7 @@ def build(image: Image, progress: Callable[[int], object] = lambda count: None) 
         for count, path in enumerate(paths, 1):
             node = image.nodes.pop(path)
             above, _, name = path.rpartition("/")
-            if above != last or not above:
+            if above != last:
                 found = find_below(root, above)
                 if found is None:
                     later.append((path, node))

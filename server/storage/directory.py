@@ -58,7 +58,7 @@ class DataDirectory:
             except OSError as error:
                 self.close()
                 reason = error.strerror
-                if error.errno in (errno.EAGAIN, errno.EACCES) and isinstance(error, BlockingIOError):
+                if isinstance(error, BlockingIOError):  # of the lock
                     reason = "another pyzk-server uses it; stop that one, or name another directory"
                 raise StorageError(f"cannot use {folder}: {reason}") from None
         if len(self._folders) > 1:
@@ -82,7 +82,7 @@ class DataDirectory:
                 "start without --data, and load a tree with --load"
             ) from None
         folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        lock = os.open(folder, os.O_RDONLY)
         self._locks.append(lock)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.access(folder, os.W_OK):

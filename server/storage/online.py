@@ -52,7 +52,7 @@ class _Pieces:
     def seek(self, offset: int) -> object:
         return self.flush()
 
-    def read(self, size: int = 0) -> bytes:
+    def read(self, size: int) -> bytes:
         return self._pieces.popleft() if self._pieces else b""
 
 
@@ -73,7 +73,7 @@ def snapshot_steps(engine: Engine) -> Iterator[tuple[int, bytes]]:
                 if engine.zxid != writer.zxid:
                     break
         else:
-            while piece := target.read():
+            while piece := target.read(_PIECE):
                 yield writer.zxid, piece
             return
 

@@ -49,15 +49,14 @@ class Storage:
         self._restored: Restored | None = None
         self._engine: JournaledEngine | None = None
         self._replaced = 0  # how often the whole tree became another one
-        self._due = 0  # entries after which the next snapshot is due
+        self._due = self._draw_due()  # entries after which the next snapshot is due
         self._next_purge = time.monotonic() + settings.purge_interval
         self._told = time.monotonic()
-        self._draw_due()
 
-    def _draw_due(self) -> None:
+    def _draw_due(self) -> int:
         # as the real server: so that the members of an ensemble do not write theirs at the same time
         half = max(1, self._settings.snap_count // 2)
-        self._due = half + random.randrange(half)
+        return half + random.randrange(half)
 
     # --- the start ---------------------------------------------------------------------------------------
 
@@ -194,7 +193,7 @@ class Storage:
         assert engine is not None
         engine.write_journal()
         engine.journal.close()
-        self._draw_due()
+        self._due = self._draw_due()
         replaced = self._replaced
         began = time.monotonic()
         try:
