@@ -285,6 +285,30 @@ def test_the_text_of_a_quota_counts_for_the_quota_around_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("limits", "refused"),
+    [
+        (b"countHardLimit=", False),
+        (b"countHardLimit=-1", False),
+        (b"countHardLimit=1", True),
+        (b"countHardLimit=2", False),
+        (b"countHardLimit=0", True),
+        (b"byteHardLimit=3", True),
+        (b"byteHardLimit=4", False),
+        (b"count=1,bytes=1", False),
+    ],
+)
+def test_the_limits_of_a_quota(limits: bytes, refused: bool) -> None:
+    """A limit without a number is none."""
+    world = World(**SETTINGS)
+    client = world.connect()
+    client.create("/q")
+    client.create(f"{ROOT}/q")
+    client.create(f"{ROOT}/q/zookeeper_limits", limits)
+    client.create(f"{ROOT}/q/zookeeper_stats", b"")
+    assert client.create("/q/x", b"1234").err == (-125 if refused else 0)
+
+
+@pytest.mark.parametrize(
     ("owner", "session"),
     [
         (0, False),
@@ -445,6 +469,14 @@ def test_a_reset_keeps_the_names_of_counters_of_another_release() -> None:
     made.others["other"] = 3
     made.reset()
     assert made.others == {"other": 0}
+
+
+def test_the_listener_is_who_was_given(world: World) -> None:
+    engine = world.engine
+    assert engine.on_txn == world.txns.append
+    assert engine.is_recorded
+    engine.on_txn = None
+    assert (engine.on_txn, engine.is_recorded) == (None, False)
 
 
 # --- TTL and containers ------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any, TypeVar
 
 import pytest
@@ -43,7 +43,7 @@ from ...support.histories import SETTINGS, START, Action, Run, action, set_up_qu
 from ...support.invariants import check_tree_invariants, check_world_invariants
 from ...support.requests import create_op, set_op
 from ...support.tree import contents
-from ...support.world import World, creation, deletion
+from ...support.world import Peer, World, creation, deletion
 
 T = TypeVar("T")
 READ = (ACL(1, Id("world", "anyone")),)
@@ -455,14 +455,19 @@ def test_the_ephemerals_left_out_leave_their_quota() -> None:
     check_tree_invariants(run.world.tree)
 
 
-def test_nothing_is_done_where_another_has_replaced_the_tree() -> None:
+def changed() -> tuple[World, Peer, Znode, Touched, Replacement]:
+    """A world that has got ``/b``; the root of its tree from before, and the way back to it."""
     world = World()
     client = world.connect()
     client.create("/a")
     saved = copy_tree(world.tree.nodes["/"])
     client.create("/b")
     touched = following(world)
-    replacement = made_of(prepare(world.engine, saved, ()))
+    return world, client, saved, touched, made_of(prepare(world.engine, saved, ()))
+
+
+def test_nothing_is_done_where_another_has_replaced_the_tree() -> None:
+    world, client, saved, touched, replacement = changed()
     world.engine.replace_tree(Replace(saved, frozenset()), 0)
     client.create("/c")
     before, zxid, called = contents(world.tree), world.zxid, []
@@ -472,13 +477,7 @@ def test_nothing_is_done_where_another_has_replaced_the_tree() -> None:
 
 
 def test_who_asks_is_called_before_the_tree_is_replaced() -> None:
-    world = World()
-    client = world.connect()
-    client.create("/a")
-    saved = copy_tree(world.tree.nodes["/"])
-    client.create("/b")
-    touched = following(world)
-    replacement = made_of(prepare(world.engine, saved, ()))
+    world, _, _, touched, replacement = changed()
     seen: list[tuple[bool, int]] = []
     zxid = world.zxid
     replace(
@@ -585,20 +584,13 @@ def test_the_paths_whose_changes_may_hit_a_watch(others: int) -> None:
     assert watched(watches) == PATHS
 
 
-def test_nobody_who_watches_is_told_of_nothing() -> None:
-    """Without watchers no change is worked out."""
-    world = World()
-    client = world.connect()
-    client.create("/a")
-    saved = copy_tree(world.tree.nodes["/"])
-    client.set("/a", b"later")
-    touched = following(world)
-    replacement = made_of(prepare(world.engine, saved, ()))
-    asked: list[Iterator[Any]] = []
-    watching = world.engine.watches.watched
-    world.engine.watches.watched = lambda *paths: asked.append(paths) or watching(*paths)  # type: ignore
+def test_without_watchers_no_change_is_worked_out() -> None:
+    world, _, _, touched, replacement = changed()
+    asked: list[object] = []
+    world.engine.watches.watched = lambda *paths: asked.append(paths) or iter(())  # type: ignore[method-assign,func-returns-value]
     replace(world.engine, replacement, touched, 0)
     assert asked == []
+    assert "/b" not in world.tree.nodes
 
 
 def test_a_znode_is_found_below_another() -> None:

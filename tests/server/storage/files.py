@@ -16,6 +16,7 @@ from pyzk.server.core.quota import ROOT
 from pyzk.server.core.tree import DataTree
 from pyzk.server.storage import snapshots
 from pyzk.server.storage.building import build
+from pyzk.server.storage.directory import DataDirectory
 
 from ...support.histories import SETTINGS, Run
 from ...support.requests import create_op, delete_op
@@ -82,3 +83,16 @@ def write_meanwhile(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         client.delete("/none")
         client.multi(create_op(f"/m{number}"), delete_op(names[0], 99))
     assert number > 10
+
+
+def sizes_when_named(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that gets the size of each snapshot when it gets its name."""
+    sizes: list[int] = []
+    finish = DataDirectory.finish
+
+    def finish_whole(self: DataDirectory, path: Path, zxid: int, compression: str = "") -> None:
+        sizes.append(path.stat().st_size)
+        finish(self, path, zxid, compression)
+
+    monkeypatch.setattr(DataDirectory, "finish", finish_whole)
+    return sizes

@@ -33,7 +33,7 @@ from pyzk.server.storage.storage import Storage
 
 from ...support.requests import create_op, delete_op, set_op
 from ...support.world import World, creation
-from .files import SET, all_entries, killed, read, stored, world
+from .files import SET, all_entries, killed, read, sizes_when_named, stored, world
 
 
 def storage_of(server: World) -> Storage:
@@ -383,14 +383,7 @@ def test_a_snapshot_is_whole_before_it_has_its_name(
     server = world(tmp_path, snapshot_compression=compression)
     client = server.connect()
     client.create("/a", b"x" * 1000)
-    sizes: list[int] = []
-    finish = DataDirectory.finish
-
-    def finish_whole(self: DataDirectory, path: Path, zxid: int, compression: str = "") -> None:
-        sizes.append(path.stat().st_size)
-        finish(self, path, zxid, compression)
-
-    monkeypatch.setattr(DataDirectory, "finish", finish_whole)
+    sizes = sizes_when_named(monkeypatch)
     counts = list(storage_of(server).snapshot_steps())
     name = storage_of(server).directory.listing().snapshots[-1].text
     assert sizes == [(tmp_path / "version-2" / name).stat().st_size]

@@ -10,14 +10,14 @@ import pytest
 from pyzk.protocol.files.snapshot import SnapshotReader
 from pyzk.protocol.operations import OpCode
 from pyzk.server.storage import snapshots
-from pyzk.server.storage.directory import DataDirectory, StorageError
+from pyzk.server.storage.directory import StorageError
 from pyzk.server.storage.snapshots import export
 from pyzk.server.testing import tree_io
 
 from ...support.histories import Run
 from ...support.requests import create_op, set_op
 from ...support.world import World
-from .files import SET, all_entries, killed, read, world, write_meanwhile
+from .files import SET, all_entries, killed, read, sizes_when_named, world, write_meanwhile
 
 
 def test_a_snapshot_written_while_the_tree_changes_has_the_digest_of_its_end(
@@ -105,16 +105,9 @@ def test_a_file_without_an_end_is_not_read(tmp_path: Path, name: str) -> None:
             world(tmp_path)
 
 
-def test_a_snapshot_is_whole_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_is_whole_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever finds it, after a kill too, can read it."""
-    sizes: list[int] = []
-    finish = DataDirectory.finish
-
-    def finish_whole(self: DataDirectory, path: Path, zxid: int, compression: str = "") -> None:
-        sizes.append(path.stat().st_size)
-        finish(self, path, zxid, compression)
-
-    monkeypatch.setattr(DataDirectory, "finish", finish_whole)
+    sizes = sizes_when_named(monkeypatch)
     server = World()
     server.connect().create("/a", b"x" * 1000)
     path = export(server.engine, tmp_path)
