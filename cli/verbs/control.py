@@ -20,6 +20,8 @@ from ..status import Failure, Status
 
 _WIDTH = 120
 """Characters of a line of the timeline, where there is no terminal."""
+_LOOKED_AT = 1000
+"""Entries among which is one that is no ping and no note, if there is anything to judge."""
 _COLUMNS = ("fault", "seen", "fired", "when", "action", "requests")
 
 
@@ -67,7 +69,8 @@ async def timeline(context: Context) -> int:
 async def advise(context: Context) -> int:
     """Say what clients do wrong, and what to do instead."""
     async with api(context, of_all=True) as server:
-        if not (await server.ask("GET", *server.of_all, "history", limit=1))["entries"]:
+        past = await server.ask("GET", *server.of_all, "history", limit=_LOOKED_AT)
+        if all(entry["op"] == "ping" or entry["kind"] == "note" for entry in past["entries"]):
             raise Failure(
                 Status.REFUSED,
                 "nothing is recorded yet, so there is nothing to judge: a pyzk-server records from now on;"

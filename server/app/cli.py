@@ -117,6 +117,10 @@ def _run(arguments: argparse.Namespace) -> None:
             trace.attach(server)
         if exporter is not None:
             _make_spans(server, exporter)
+        if arguments.record == "all":
+            _record_all(server)
+        elif arguments.record != "none":
+            _record_recent(server)
 
     def prepare_all(host: EnsembleHost) -> None:
         trees.append(host.ensemble.newest_tree)
@@ -125,9 +129,10 @@ def _run(arguments: argparse.Namespace) -> None:
             trace.attach(host)
         if exporter is not None:
             _make_spans(host, exporter)
+        if arguments.record == "all":
+            _record_all(host)
 
     flags.check_place(arguments.save)
-    plain = exporter is None and trace is arguments.load is arguments.save is arguments.hostile is None
     storage = None
     if members:
         if arguments.data is not None:
@@ -139,8 +144,7 @@ def _run(arguments: argparse.Namespace) -> None:
     else:
         storage = flags.storage(arguments, settings)
         start = partial(serve.serve, settings) if storage is None else partial(_serve_data, storage, settings)
-        if not plain:
-            start = partial(start, prepare=prepare)
+        start = partial(start, prepare=prepare)
     _spare_the_collector()
     try:
         refused = trio.run(_serve, start, trace, arguments.end_with_stdin)
@@ -169,6 +173,24 @@ def _make_spans(server: MonitoredServer | EnsembleHost, exporter: Exporter) -> N
     from ..testing.takeover import running_of
 
     Spans(running_of(server), exporter)
+
+
+def _record_recent(server: MonitoredServer) -> None:
+    if server.controls is None:
+        from ..testing.from_start import FromStart
+
+        FromStart(server)
+    else:  # the test kit is loaded already
+        from ..testing.recent import Recent
+        from ..testing.takeover import controls_of
+
+        Recent(controls_of(server).running)
+
+
+def _record_all(server: MonitoredServer | EnsembleHost) -> None:
+    from ..testing.takeover import running_of
+
+    running_of(server).begin_history()
 
 
 def _make_hostile(server: MonitoredServer, seed: int) -> None:

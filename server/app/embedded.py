@@ -11,9 +11,9 @@ from ..config.arguments import settings_of
 from ..control import serve_http
 from ..testing.clock import ClockMode
 from ..testing.controls import Controls
-from ..testing.host import HISTORY_LIMIT, Launch, LocalServer
+from ..testing.host import Launch, LocalServer
 from ..testing.in_thread import InThread
-from ..testing.running import Running
+from ..testing.running import HISTORY_LIMIT, Running
 from ..testing.virtual import PATIENCE
 
 

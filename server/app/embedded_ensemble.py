@@ -16,8 +16,8 @@ from ..ensemble.timing import Timing
 from ..testing.clock import ClockMode
 from ..testing.controls.ensemble import EnsembleControls
 from ..testing.ensemble import EnsembleLaunch, LocalEnsemble
-from ..testing.host import HISTORY_LIMIT
 from ..testing.in_thread import InThread
+from ..testing.running import HISTORY_LIMIT
 from ..testing.running_ensemble import RunningEnsemble
 
 

@@ -39,6 +39,7 @@ FLAGS: Final = {
 _TLS_PORT: Final = 2281
 """The usual port for clients over TLS."""
 _TRACE_FORMATS: Final = ("text", "json")
+_RECORDS: Final = ("recent", "all", "none")
 
 
 class Refusal(Exception):
@@ -121,6 +122,12 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
     add("--hostile", metavar="SEED", type=int, help="legal but rare behaviour all the time: for tests")
+    add(
+        "--record",
+        choices=_RECORDS,
+        help="the history for timeline and advice: the latest, while little comes (default); all from the"
+        " start; or, as in an ensemble by default, none until somebody asks",
+    )
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
     add("--log-format", choices=logs.FORMATS, default="text", help="(default: text)")
@@ -184,7 +191,12 @@ def members(
         members = chosen(found.members, arguments.ensemble, arguments.observers)
     except MemberError as error:
         raise Refusal(f"--ensemble: {error}") from None
-    for what, is_given in (("--hostile", arguments.hostile is not None), (emulated, emulated is not None)):
+    single = (
+        ("--hostile", arguments.hostile is not None),
+        ("--record recent", arguments.record == "recent"),
+        (emulated, emulated is not None),
+    )
+    for what, is_given in single:
         if members and is_given:
             raise Refusal(f"{what} is for a single server; leave it out with an ensemble")
     if arguments.election_time is not None and (not members or arguments.election_time < 0):

@@ -66,10 +66,11 @@ async def answer(control: Control, request: Request) -> Response:
             return answer_json(openapi.document(ROUTES, PREFIX))
         path = request.target.partition("?")[0].removeprefix(PREFIX)
         route, names = find(ROUTES, request.method, path)
-        if route.needs_history:
+        ask = route.read(request, names)
+        if route.needs_history and ask.values.get("begin", True):
             control.controls.running.begin_history()
         with over_http():
-            result = route.handler(control, route.read(request, names))
+            result = route.handler(control, ask)
             if inspect.isawaitable(result):
                 result = await result
     except ApiError as error:

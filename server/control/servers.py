@@ -18,7 +18,8 @@ from ..ensemble.timing import timing_of
 from ..net.server import HttpFactory
 from ..testing.clock import ClockMode
 from ..testing.controls import Controls
-from ..testing.host import HISTORY_LIMIT, Launch
+from ..testing.host import Launch
+from ..testing.running import HISTORY_LIMIT
 from .guard import is_loopback
 from .routes import ApiError
 

@@ -32,7 +32,8 @@ from ..net.server import HttpFactory
 from . import shown, virtual
 from .clock import ClockMode
 from .controls.ensemble import EnsembleControls
-from .host import HISTORY_LIMIT, at_end, hosted, known_clock, known_history, send_spans
+from .host import at_end, hosted, known_clock, known_history, send_spans
+from .running import HISTORY_LIMIT
 from .running_ensemble import RunningEnsemble
 
 _WHOLE = 60

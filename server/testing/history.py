@@ -56,7 +56,7 @@ Listener: TypeAlias = "Callable[[Entry], object]"
 
 _Client: TypeAlias = tuple[int, str]
 """The number of a connection, and its client's address and port."""
-_NOBODY: _Client = (0, "")
+NOBODY: _Client = (0, "")
 _LONGEST = 500
 """Characters of a reason: an ACL may be long. Of a list of paths, likewise."""
 _LONGEST_TEXT = 10_000  # characters of what is entered as words
@@ -225,14 +225,20 @@ class Recorder(History):
 
     def __init__(self, service: Service, now: Callable[[], float], started: float, limit: int) -> None:
         super().__init__(limit)
+        self._service = service
         self._now = now
         self._silent: dict[Connection, tuple[Any, ...]] = {}  # the first entries of who has said nothing yet
         self.sessions: dict[int, None] = {}  # every session seen, in order
         self._clients: dict[Connection, _Client] = {}
         self._reason = ""  # of the last refusal, for the reply that follows
         self.clear(service.engine, started)
-        for connection in service.connections:
-            self._number(connection)
+        self.number_all()
+
+    def number_all(self) -> None:
+        """Number the connections that are there and have no number yet."""
+        for connection in self._service.connections:
+            if connection not in self._clients:
+                self._number(connection)
 
     def clear(self, engine: Engine, started: float) -> None:
         """Begin anew, with ``started`` as the server's start in seconds of its clock."""
@@ -262,7 +268,7 @@ class Recorder(History):
         kept: Kept = frame
         if len(frame) > _KEPT:
             size, kept = _described(frame), self.kept(op, frame)
-        client = self._clients.get(connection, _NOBODY)
+        client = self._clients.get(connection, NOBODY)
         self.append(("request", now, connection.session_id, client, op, kept), size)
         return kept
 
@@ -280,7 +286,7 @@ class Recorder(History):
             self._reason = ""
             if not err and op != OpCode.MULTI:
                 reason = ""
-        client = self._clients.get(connection, _NOBODY)
+        client = self._clients.get(connection, NOBODY)
         self.append(("reply", now, connection.session_id, client, op, kept, zxid, err, said, reason), size)
 
     def fault(self, connection: Connection, op: int, frame: bytes, text: str, zxid: int) -> None:
@@ -295,7 +301,7 @@ class Recorder(History):
         self._add(kind, connection.session_id, self._client(connection), text)
 
     def control(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
-        self._add(kind, session, _NOBODY, text)
+        self._add(kind, session, NOBODY, text)
 
     def opened(self, connection: Connection) -> None:
         client = self._number(connection)
@@ -321,7 +327,7 @@ class Recorder(History):
         self._add("connection", connection.session_id, self._client(connection), text, "attached")
 
     def refused(self, connection: Connection, session_id: int, seen: int) -> None:
-        client = self._clients.pop(connection, _NOBODY)  # its end, which follows at once, is no news then
+        client = self._clients.pop(connection, NOBODY)  # its end, which follows at once, is no news then
         if not seen:
             self._add("connection", session_id, client, "told that its session is gone", "refused")
             return
@@ -351,8 +357,8 @@ class Recorder(History):
             self._clients.pop(connection, None)
             return
         self.spoke(connection)
-        client = self._clients.pop(connection, _NOBODY)
-        if client is not _NOBODY:
+        client = self._clients.pop(connection, NOBODY)
+        if client is not NOBODY:
             who = "" if connection.session_id else "{}:{} ".format(*connection.peer)
             text = f"{who}disconnected: {reason}"
             self._add("connection", connection.session_id, client, text, "over")
@@ -374,12 +380,12 @@ class Recorder(History):
         elif isinstance(effect, Delete) and not txn.session:
             path = _cut(effect.path)
             entry = {"zxid": txn.zxid, "path": path, "text": f"reaped {path}"}
-            self.append(("reaper", self._now(), 0, _NOBODY, entry))
+            self.append(("reaper", self._now(), 0, NOBODY, entry))
             return
         else:
             return
         entry = {"zxid": txn.zxid, "text": text, "facts": facts}
-        self.append(("session", self._now(), txn.session, _NOBODY, entry))
+        self.append(("session", self._now(), txn.session, NOBODY, entry))
 
     def _add(self, kind: EntryKind, session: int, client: _Client, text: str, step: str = "") -> None:
         text = _cut(text, _LONGEST_TEXT)
@@ -387,7 +393,7 @@ class Recorder(History):
         self.append((kind, self._now(), session, client, entry), _described(text) if len(text) > _KEPT else 0)
 
     def _client(self, connection: Connection) -> _Client:
-        return self._clients.get(connection, _NOBODY)
+        return self._clients.get(connection, NOBODY)
 
     def refusal(self, error: ZooKeeperError) -> None:
         """Keep what an error says beyond its name, for the reply."""

@@ -18,7 +18,7 @@ from ..net.server import HttpFactory, Server, service_of
 from . import shown, virtual
 from .clock import CLOCK_MODES, ClockMode
 from .controls import Controls
-from .running import Running
+from .running import HISTORY_LIMIT, Running
 
 if TYPE_CHECKING:
     from ..storage.storage import Storage
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from .running_ensemble import RunningEnsemble
 
 T = TypeVar("T")
-
-HISTORY_LIMIT = 20_000
-"""Entries of the history that are kept by default; a request makes two."""
 
 at_end: Final[list[Callable[[Callable[[], list[Finding]]], object]]] = []
 """For the pytest plugin: called when a server or an ensemble of a test ends, in its thread, with what gives

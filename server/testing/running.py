@@ -19,8 +19,11 @@ from .memory import MemoryStream
 from .observers import Observer, SessionNames
 from .origin import mark
 
+HISTORY_LIMIT = 20_000
+"""Entries of the history that are kept by default; a request makes two."""
 _MEMORY_HOST = "127.0.0.1"
 """The address that clients without a socket are said to come from; their ports count from 1."""
+LATE = "the history begins here: what came before was not recorded (pyzk-server --record all: from the start)"
 
 
 class Running(Advised):
@@ -31,7 +34,7 @@ class Running(Advised):
     :param hostile: the seed of a hostile server (:mod:`.hostile`); None for a friendly one.
     :cvar is_ensemble: False: entries of the history name no server.
     :ivar started: the server's clock at the start, in seconds.
-    :ivar records: whether the history is recorded now.
+    :ivar records: whether the whole history is recorded now, and not the latest alone (:mod:`.recent`).
     :ivar recorder: None if nobody wants to know what happens.
     :ivar streams: the connections without a socket.
     :ivar names: the names of sessions.
@@ -117,11 +120,16 @@ class Running(Advised):
 
     def begin_history(self) -> None:
         """Record the history from now on. Does nothing if that is done, or is not to be done."""
-        if self.records or not self._may_record:
-            return
+        if self._may_record and not self.records:
+            is_late = self.told is None and self.engine.stats.packets_received > 0
+            self._keep_history()
+            if is_late:
+                self.enter(LATE, kind="note")
+
+    def _keep_history(self) -> None:
         self.records = True
         if self.recorder is None:
-            self._use(self._new_recorder(self._history_limit))
+            self.use(self._new_recorder(self._history_limit))
         else:
             self.recorder.keep(self._history_limit)
 
@@ -139,18 +147,18 @@ class Running(Advised):
     def begin_telling(self) -> Recorder:
         """Have a recorder from now on, for those who want to hear what happens."""
         if self.recorder is None:
-            self._use(self._new_recorder(0))
+            self.use(self._new_recorder(0))
         assert self.recorder is not None
         return self.recorder
 
     def end_telling(self) -> None:
         """Have no recorder, if nobody needs it any more."""
-        if self.recorder is not None and not (self.records or self.recorder.is_heard):
-            self._use(None)
+        if self.recorder is not None and not (self.recorder.limit or self.recorder.is_heard):
+            self.use(None)
 
     @property
     def told(self) -> History | None:
-        return self.recorder if self.records else None
+        return self.recorder if self.recorder is not None and self.recorder.limit else None
 
     def last_entries(self, most: int) -> Iterable[Entry]:
         """Return the last entries of the history, the oldest first; none, if none is recorded."""
@@ -163,7 +171,10 @@ class Running(Advised):
     def _new_recorder(self, limit: int) -> Recorder:
         return Recorder(self.service, self.clock.now, self.started, limit)
 
-    def _use(self, recorder: Recorder | None) -> None:
+    def use(self, recorder: Recorder | None) -> None:
+        """Have this recorder hear what happens, and no other. It has the listeners of the one before."""
+        if recorder is not None and self.recorder is not None:
+            recorder.listeners = self.recorder.listeners
         self.recorder = self.gate.recorder = recorder
         self._attach()
         self.gate.update()

@@ -13,7 +13,7 @@ from .advice import Advised
 from .ensemble_history import EnsembleHistory
 from .history import Entry, History, Listener, Recorder
 from .observers import SessionNames
-from .running import Running
+from .running import LATE, Running
 
 
 class _Part(Running):
@@ -29,9 +29,10 @@ class _Part(Running):
 
     def begin_history(self) -> None:
         """Record the history of all servers from now on."""
-        super().begin_history()
         if self._may_record:
-            self._ensemble.begin_history(self._history_limit)
+            if not self.records:
+                self._keep_history()
+            self._ensemble.begin_history()
 
     def expect_name(self, name: str, address: str | None) -> None:
         super().expect_name(name, address)
@@ -127,13 +128,18 @@ class RunningEnsemble(Advised):
 
     # --- who wants to know what happens ------------------------------------------------------------------
 
-    def begin_history(self, limit: int) -> None:
-        """Record the history of all servers from now on, in so many entries. Does nothing the second time."""
-        if not self.history.limit:
-            self.history.keep(limit)
+    def begin_history(self) -> None:
+        """Record the history of all servers from now on. Does nothing the second time."""
+        is_first = not self.history.limit
+        if is_first:
+            self.history.keep(self._recording[1])
         for part in self.parts.values():
             if not part.records:
                 part.begin_history()
+        if is_first and any(part.engine.stats.packets_received for part in self.parts.values()):
+            with self.history.once():
+                for part in self.parts.values():
+                    part.enter(LATE, kind="note")
 
     def listen(self, listener: Listener) -> None:
         """Tell everything that happens, in words and at once, until :meth:`stop_listening`."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ..net.server import Server
 from .controls import Controls
-from .host import take_over
+from .from_start import FromStart
+from .host import LocalServer, take_over
 
 if TYPE_CHECKING:
     from ..ensemble.host import EnsembleHost
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 def controls_of(server: Server) -> Controls:
     """Return the controls of a server, which may be one of an ensemble. Its history is recorded once somebody
-    asks for that."""
+    asks for that, if it is not recorded yet."""
+    if isinstance(server.controls, FromStart):
+        server.controls = LocalServer(server.controls.running())
     if server.controls is None:
         if server.in_ensemble:
             from ..ensemble.host import MemberServer

@@ -16,6 +16,7 @@ import pytest
 import trustme
 from kazoo.client import KazooClient
 
+from pyzk.blocking import connect
 from pyzk.cli import api
 from pyzk.cli.main import main
 from pyzk.cli.parser import VERBS
@@ -195,6 +196,18 @@ def test_no_advice_is_given_on_what_was_not_recorded(pyzk: Run, monkeypatch: pyt
         done = pyzk("advise")
         assert (done.status, done.out) == (Status.REFUSED, "")
         assert "nothing is recorded yet" in done.err
+
+
+def test_no_advice_is_given_on_a_history_that_has_begun_now(
+    pyzk: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with EmbeddedServer(record=None) as server, connect(server.hosts) as zk:
+        zk.exists("/a")
+        monkeypatch.setenv("PYZK_HOSTS", server.hosts)
+        assert "nothing is recorded yet" in pyzk("advise").err
+        assert "nothing is recorded yet" in pyzk("advise").err, "a note says where it begins"
+        zk.exists("/a")
+        assert pyzk("advise").status == 0
 
 
 def test_the_timeline(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:

@@ -140,5 +140,12 @@ ROUTES: Final = (
         serves=("note",),
     ),
     Route("GET", "/leaks", _leaks, "What clients have left behind.", serves=("leaks",)),
-    Route("GET", "/advice", _advice, "What clients do wrong, and what to do instead.", serves=("advice",)),
+    Route(
+        "GET",
+        "/advice",
+        _advice,
+        "What clients do wrong, and what to do instead.",
+        {"begin": Field("boolean", "false: look at what is recorded already, and record no more")},
+        serves=("advice",),
+    ),
 )

@@ -26,23 +26,24 @@ export function open(place) {
   async function refresh(figures) {
     if (!figures) return;
     if (figures.server) route = "/ensemble/advice";
-    start.hidden = figures.records;
+    start.hidden = figures.whole;
     if (!figures.records) {
       state.textContent = "The advisor reads the history, which is not recorded yet. Recording costs each request some time.";
       return;
     }
     if (performance.now() < next) return;
     const began = performance.now();
-    const { findings } = await get(route);
+    const { findings } = await get(route, figures.whole ? {} : { begin: false });
     const now = performance.now();
     next = now + Math.min(33 * (now - began), 10000);
     const at = figures.server ? ", at all servers of the ensemble" : "";
+    const recent = figures.whole ? "" : " The latest is recorded, while little comes.";
     const rules = new Map();
     for (const one of findings) {
       one.ago = ago(serverNow() - 1000 * Math.max(0, Math.round(figures.seconds - one.last)));
       rules.set(one.rule, [...(rules.get(one.rule) ?? []), one]);
     }
-    state.textContent = findings.length ? `${plural(findings.length, "finding")}${at}.` : `Nothing to say about what clients have done so far${at}.`;
+    state.textContent = findings.length ? `${plural(findings.length, "finding")}${at}.${recent}` : `Nothing to say about what clients have done so far${at}.${recent}`;
     reconcile(list, [...rules], ([rule]) => rule, ([rule]) => h("article.card", { "aria-label": rule }), update);
   }
   return { refresh };

@@ -47,10 +47,16 @@ export function open(place) {
     if (!figures.records) findings = null;
     else if (performance.now() >= next) {
       const began = performance.now();
-      findings = (await get(figures.server ? "/ensemble/advice" : "/advice")).findings.length;
+      const query = figures.whole ? {} : { begin: false };
+      findings = (await get(figures.server ? "/ensemble/advice" : "/advice", query)).findings.length;
       const now = performance.now();
       next = now + Math.max(2000, 100 * (now - began));
     }
+  }
+
+  function history({ whole, records }) {
+    if (!records) return "not recorded: the timeline begins when it is opened";
+    return whole ? link("timeline", "recorded") : [link("timeline", "the latest is recorded"), dim("while little comes")];
   }
 
   async function refresh(figures) {
@@ -61,7 +67,7 @@ export function open(place) {
       ["Up for", duration(1000 * figures.seconds)],
       ...(figures.server ? [["In the ensemble", link("ensemble", `server ${figures.server}: ${figures.role}`)]] : []),
       ["Znodes", [link("tree", count(figures.znodes)), dim(bytes(figures.bytes))]],
-      ["History", figures.records ? link("timeline", "recorded") : "not recorded: the timeline begins when it is opened"],
+      ["History", history(figures)],
     ]);
     put(server, h("h2", "Server"), up);
     if (changed(clients, [figures.sessions, figures.connections, figures.expired, figures.watches])) {

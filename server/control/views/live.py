@@ -51,7 +51,8 @@ def _figures(control: Control) -> dict[str, Any]:
         "cut_off": len(running.gate.cut_off),
         "refusing": running.service.refusing,
         "frozen": running.clock.frozen,
-        "records": running.records,
+        "records": running.told is not None,
+        "whole": running.records,
         "role": running.service.mode,
     }
 

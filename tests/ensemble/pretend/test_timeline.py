@@ -12,6 +12,7 @@ from pyzk.server.testing import EmbeddedEnsemble
 from pyzk.server.testing.ensemble import take_over
 from pyzk.server.testing.history import Entry
 
+from ...support.wire import StreamClient
 from .client import Clients
 
 
@@ -104,4 +105,18 @@ async def test_a_further_server_is_told_of_too() -> None:
         assert 5 in {entry.server for entry in ensemble.history(kind="role")}
         ensemble.running.stop_listening(told.append)
         assert not ensemble.running.history.listeners
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_history_that_begins_late_says_so_once() -> None:
+    async with trio.open_nursery() as nursery:
+        servers = EnsembleHost(Settings(port=0), Clock(frozen=True), made_up(3))
+        await nursery.start(servers.run)
+        ensemble = take_over(servers)
+        client = await StreamClient(ensemble[2].running.open_stream()).connect()
+        await client.create("/a")
+        ensemble[1].running.begin_history()
+        [note] = ensemble.history()
+        assert (note.kind, note.server) == ("note", 0)
+        assert note.text.startswith("the history begins here: what came before was not recorded")
         nursery.cancel_scope.cancel()

@@ -45,7 +45,7 @@ def served(monkeypatch):
         stopped=False,
     )
 
-    async def serve(settings, *, task_status=trio.TASK_STATUS_IGNORED):
+    async def serve(settings, prepare=None, *, task_status=trio.TASK_STATUS_IGNORED):
         told.settings = settings
         if told.error:
             raise told.error
@@ -171,6 +171,7 @@ def test_bad_arguments(refused, argv, words):
     [
         (("--hostile", "0"), "--hostile"),
         (("--hostile", "7"), "--hostile"),
+        (("--record", "recent"), "--record recent"),
         (("--emulate", "3.8"), "--emulate"),
         (("--set", "emulate=3.8"), "emulate (--set)"),
     ],

@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,6 +82,34 @@ def test_the_trace_goes_to_a_file_for_its_owner(tmp_path: Path) -> None:
             assert "create" not in process.stdout.read()
     assert [json.loads(line)["kind"] for line in file.read_text().splitlines()] == ["request", "reply"] * 2
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+# --- the history ------------------------------------------------------------------------------------------
+
+
+def timeline(address: tuple[str, int]) -> str:
+    with urllib.request.urlopen("http://{}:{}/api/v1/timeline".format(*address)) as answer:
+        return str(answer.read().decode())
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ([], ["create /a 'x'"]),
+        (["--record", "recent"], ["create /a 'x'"]),
+        (["--record", "all"], ["create /a 'x'"]),
+        (["--record", "none"], ["the history begins here"]),
+        (["--ensemble", "3"], ["the history begins here"]),
+        (["--ensemble", "3", "--record", "all"], ["create /a 'x'"]),
+    ],
+    ids=lambda given: " ".join(given),
+)
+def test_the_history_is_recorded_from_the_start(flags: list[str], says: list[str]) -> None:
+    with command(*flags) as (address, _), WireClient(address) as client:
+        client.connect()
+        client.create("/a", b"x")
+        told = timeline(address)
+        assert [words for words in ("create /a 'x'", "the history begins here") if words in told] == says
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""The beginning of the command's history: what happens until the first request, with next to no code loaded.
+
+A command that starts must not wait for the test kit, and a server without clients needs none of it. So this
+gate notes what the first clients do, and has :mod:`.recent` record everything from their first request on:
+that import takes some 20 ms, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ...protocol.operations import CLOSE_SESSION, PING
+from ...protocol.records import ConnectRequest
+from ..core.watches import Notification
+from ..net.connection import Connection
+from ..net.gate import Gate
+from ..net.server import Server
+
+if TYPE_CHECKING:
+    from .running import Running
+
+_MOST: Final = 1000
+"""Notes that are kept: of more clients without a request the first ones."""
+
+
+class FromStart(Gate):
+    """Stands at a server, as its ``controls``, until somebody needs the parts of the test kit."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._zxid = server.service.engine.zxid
+        self._noted: list[tuple[float, str, tuple[Any, ...]]] = []
+        self._running: Running | None = None
+        server.controls = server.service.gate = self
+        server.service.engine.on_txn = partial(self._note, "transaction")
+
+    def _note(self, what: str, *arguments: Any) -> None:
+        """Note a call of a method of :class:`.history.Recorder`."""
+        if len(self._noted) < _MOST:
+            self._noted.append((self._server.clock.now(), what, arguments))
+
+    def opened(self, connection: Connection) -> None:
+        self._note("opened", connection)
+
+    def handshake(self, connection: Connection, request: ConnectRequest) -> bool:
+        self._note("spoke", connection)
+        return True
+
+    def attached(self, connection: Connection, resumed: bool) -> None:
+        self._note("attached", connection, resumed)
+
+    def refused(self, connection: Connection, session_id: int, seen: int = 0) -> None:
+        self._note("refused", connection, session_id, seen)
+
+    def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
+        self._note("events", connection, events)
+        return events
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        self._note("closed", connection, reason)
+
+    def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
+        if self._running is None and op in (PING, CLOSE_SESSION):
+            return super().handle(connection, op, frame, now)
+        return self.running().gate.handle(connection, op, frame, now)
+
+    def running(self) -> Running:
+        """Return the server in parts, which records its history from now on, with all that was noted."""
+        if self._running is None:
+            from .recent import Recent
+            from .running import HISTORY_LIMIT, Running
+
+            server = self._server
+            server.service.engine.on_txn = None
+            self._running = Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT)
+            Recent(self._running).replay(self._zxid, self._noted)
+            self._noted = []
+        return self._running
