@@ -65,6 +65,17 @@ export class PyzkServer {
   resume(session) { return this.#session(session, 'resume'); }
   #session(session, act) { return this.post(`/sessions/${encodeURIComponent(session)}/${act}`); }
 
+  /**
+   * One more address, for some clients: after `cut()` they are cut off, however often they connect again,
+   * until `resume()`; `pause()` and `delay(seconds)` are for them alone too.
+   */
+  async endpoint(name) {
+    const { hosts } = await this.post('/endpoints', { name });
+    const act = (verb, body) => this.post(`/endpoints/${name}/${verb}`, body);
+    const [cut, pause, resume] = ['cut', 'pause', 'resume'].map((verb) => () => act(verb));
+    return { name, hosts, cut, pause, resume, delay: (seconds) => act('delay', { seconds }) };
+  }
+
   restart({ keepData }) { return this.post('/server/restart', { keep_data: keepData }); }
   /** Let time jump. Clients that are connected count as having sent their pings. */
   advance(seconds) { return this.post('/clock/advance', { seconds, keep_alive: true }); }

@@ -1,4 +1,4 @@
-// What a test can do with a server of its own: ten scenarios with node-zookeeper-client. `node --test`
+// What a test can do with a server of its own: eleven scenarios with node-zookeeper-client. `node --test`
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -10,9 +10,9 @@ import { PyzkServer, withServer } from './pyzk.mjs';
 const { CreateMode, Exception, State } = zookeeper;
 
 /** A connected client, with a name for its session, that is closed after the test. */
-async function connect(server, t, name) {
+async function connect(server, t, name, hosts = server.hosts) {
   await server.nameNextSession(name);
-  const client = zookeeper.createClient(server.hosts, { spinDelay: 50 });
+  const client = zookeeper.createClient(hosts, { spinDelay: 50 });
   t.after(() => client.close());
   client.connect();
   await once(client, 'connected');
@@ -111,6 +111,21 @@ test('a client is cut off and does not know', withServer(async (server, t) => {
 
   await acquire(other, '/lock');
   await server.assertTree({ '/lock': '', '/report': 'old' });
+}));
+
+test('a partition that lasts', withServer(async (server, t) => {
+  const link = await server.endpoint('worker');
+  const worker = await connect(server, t, 'worker', link.hosts);
+  const other = await connect(server, t, 'other');
+  await acquire(worker, '/lock');
+
+  await link.cut();
+  await server.advance(60); // the worker's session expires
+
+  await acquire(other, '/lock');
+  const expired = once(worker, 'expired');
+  await link.resume();
+  await expired;
 }));
 
 test('restart empty', withServer(async (server, t) => {

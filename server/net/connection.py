@@ -388,7 +388,9 @@ class Connection:
                 self.is_foreign = True
                 self._close("it speaks HTTP")
             elif self.unwelcome:
-                self._close("connections are refused for now")
+                is_cut = self.endpoint and not self.service.refusing
+                who = f"the endpoint {self.endpoint} is cut" if is_cut else "connections are refused"
+                self._close(f"{who} for now")
         return self.close_expected
 
     def _shake_hands(self, now: float) -> bool:

@@ -76,6 +76,14 @@ func launch() {
 	}
 }
 
+// Endpoint returns the server as some of its clients see it: its Hosts are one more address. After
+// Post("/endpoints/NAME/cut", nil) these clients are cut off, however often they connect again, until
+// Post("/endpoints/NAME/resume", nil); pause and delay are for them alone too.
+func (s *Server) Endpoint(name string) *Server {
+	s.t.Helper()
+	return &Server{s.Post("/endpoints", Object{"name": name}).Hosts, s.path, s.t}
+}
+
 // Post makes a call that changes something, such as Post("/sessions/holder/expire", nil).
 func (s *Server) Post(path string, body Object) Answer {
 	s.t.Helper()

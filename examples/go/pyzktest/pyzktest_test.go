@@ -156,6 +156,24 @@ func TestAClientIsCutOffAndDoesNotKnow(t *testing.T) {
 	}
 }
 
+func TestAPartitionThatLasts(t *testing.T) {
+	t.Parallel()
+	s := New(t, nil)
+	worker, events := connect(t, s.Endpoint("worker"), "worker")
+	other, _ := connect(t, s, "other")
+	check(t, lock(worker))
+
+	s.Post("/endpoints/worker/cut", nil)
+	s.Post("/clock/advance", Object{"seconds": 60, "keep_alive": true}) // the worker's session expires
+
+	check(t, lock(other))
+	if worker.State() == zk.StateHasSession {
+		t.Error("the worker is connected")
+	}
+	s.Post("/endpoints/worker/resume", nil)
+	await(t, events, zk.StateExpired)
+}
+
 func TestRestartEmpty(t *testing.T) {
 	t.Parallel()
 	s := New(t, nil)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from ..control import Control
 
 
-def _form(control: Control, name: str) -> Any:
+def endpoint_form(control: Control, name: str) -> Any:
+    """Return what there is to say about one endpoint."""
     running = control.controls.running
     delay = delay_of(running, name)
     return {
@@ -28,11 +29,11 @@ def _form(control: Control, name: str) -> Any:
 
 def _all(control: Control, ask: Ask) -> Any:
     control.controls.running.receive()
-    return {"endpoints": [_form(control, name) for name in control.controls.running.endpoints]}
+    return {"endpoints": [endpoint_form(control, name) for name in control.controls.running.endpoints]}
 
 
 def _new(control: Control, ask: Ask) -> Any:
-    return _form(control, control.controls.endpoint(ask.values["name"]).name)
+    return endpoint_form(control, control.controls.endpoint(ask.values["name"]).name)
 
 
 def _find(control: Control, ask: Ask) -> Endpoint:
@@ -44,7 +45,7 @@ def _find(control: Control, ask: Ask) -> Endpoint:
 
 
 def _one(control: Control, ask: Ask) -> Any:
-    return _form(control, _find(control, ask).name)
+    return endpoint_form(control, _find(control, ask).name)
 
 
 def _doing(act: Callable[[Endpoint], None]) -> Any:

@@ -1,8 +1,8 @@
 // What stands between clients and the server: faults, holds; and the server's time.
 
 import { get, post, remove } from "./api.js";
-import { act, badge, check, dim, doing, eachSecond, field, form, h, onChange, put, reconcile, select, statusLine, submit, textField } from "./dom.js";
-import { count, duration, sessionId, visible } from "./words.js";
+import { act, badge, button, check, copy, dim, doing, eachSecond, field, form, h, onChange, put, reconcile, select, statusLine, submit, textField } from "./dom.js";
+import { count, duration, plural, sessionId, visible } from "./words.js";
 
 export function open(place) {
   // --- time ---
@@ -59,11 +59,24 @@ export function open(place) {
     h("div.bar", doing("Release all", () => post("/held/release")), doing("End all holds", () => remove("/holds"))),
     form("bar filters", (filled) => act(() => post("/holds", values(filled)), "Such messages are held from now on"),
       field("Hold each", select("kind", [["request"], ["reply"], ["event"], ["handshake"]])), matching(), submit("Hold")));
+
+  // --- endpoints ---
+
+  const endpoints = h("ul.armed", { "aria-label": "Endpoints" });
+  const named = textField("name", "worker-1", { required: true });
+  const late = number("seconds", "0.5", { min: "0", step: "any", required: true });
+  const endpointCard = h("section.card", h("h2", "Endpoints"), endpoints,
+    form("bar", () => act(() => post("/endpoints", { name: named.value }).then(() => { named.value = ""; }), "The endpoint listens"),
+      field("Name", named), submit("Make")),
+    h("div.bar", field("Seconds of each delay", late)),
+    h("p.dim", "An endpoint is one more address, for one program: a cut lasts, however often the program connects again."));
+  const one = (name, verb, body) => () => post(`/endpoints/${encodeURIComponent(name)}/${verb}`, body);
+
   put(place, h("div.cards", clock, h("section.card", h("h2", "The whole server"), h("div.bar",
     [["Pause", "/server/pause"], ["Resume", "/server/resume"], ["Refuse connections", "/connections/refuse"], ["Accept connections", "/connections/accept"]]
       .map(([word, route]) => doing(word, () => post(route))),
     doing("Disconnect everybody", () => post("/connections/disconnect"), "All connections are cut", { class: "danger" })),
-  h("p.dim", "A paused server hears and says nothing. This page still reaches it.")), faultCard, holdCard));
+  h("p.dim", "A paused server hears and says nothing. This page still reaches it.")), faultCard, holdCard, endpointCard));
 
   const row = () => h("li");
   const words = (fault) => h("span.mono.grow", visible(fault.replace(/^<|, fired \d+ of \d+>$|>$/g, "")));
@@ -79,7 +92,14 @@ export function open(place) {
       words(one.text), one.fault ? badge(`fired ${count(one.fired)} of ${count(one.seen)}`, one.fired ? "bad" : "") : null, badge(one.by),
       one.fault ? doing("Disarm", () => remove(`/faults/${one.fault}`), "Disarmed", { class: "quiet" }) : null,
       one.chaos ? doing("End", () => remove(`/chaos/${one.chaos}`), "The chaos is over", { class: "quiet" }) : null));
-    for (const list of [faults, holds]) list.classList.toggle("none", !list.firstChild);
+    reconcile(endpoints, found.endpoints, (point) => point.endpoint, row, (element, { endpoint: name, hosts, connections, cut, paused, delay: seconds_late }) => put(element,
+      h("span.grow", h("b", visible(name)), " ", h("span.mono", hosts)), h("span.dim", plural(connections, "connection")),
+      cut && badge("cut", "warn"), paused && badge("paused", "warn"), seconds_late > 0 && badge(`${seconds_late} s late`, "warn"),
+      button("Copy", () => copy(hosts, "The address is copied"), { class: "quiet" }),
+      doing("Cut", one(name, "cut"), `${name} is cut off`, { class: "quiet danger" }), doing("Pause", one(name, "pause"), "", { class: "quiet" }),
+      doing("Delay", () => one(name, "delay", { seconds: Number(late.value) })(), "", { class: "quiet" }),
+      cut || paused || seconds_late > 0 ? doing("Resume", one(name, "resume"), "", { class: "quiet" }) : null));
+    for (const list of [faults, holds, endpoints]) list.classList.toggle("none", !list.firstChild);
     reconcile(holds, found.holds, (one) => one.hold, row, (element, one) => put(element, h("span.grow", `Hold ${one.hold}: `, h("span.mono", visible(one.text))), badge(one.by),
       doing("End", () => remove(`/holds/${one.hold}`), "", { class: "quiet" })));
     reconcile(held, found.held, (one) => one.number, row, (element, one) => put(element,

@@ -26,6 +26,7 @@ export function open(place) {
     const armed = figures.faults + figures.holds;
     if (armed) found.push([badge(`${count(armed)} armed`, "warn"), `Faults and holds stand between clients and the server, and have fired ${plural(figures.fired, "time")}: `, link("faults", "Faults and time")]);
     if (figures.cut_off) found.push([badge(`${count(figures.cut_off)} paused`, "warn"), "Clients are cut off, unnoticed: ", link("sessions", "Sessions")]);
+    if (figures.cut_endpoints) found.push([badge(`${plural(figures.cut_endpoints, "endpoint")} cut off`, "warn"), "Their clients are not heard: ", link("faults", "Faults and time")]);
     if (figures.server && figures.role === "leader election") found.push([badge("no leader", "bad"), link("ensemble", "Ensemble")]);
     if (findings) found.push([badge(plural(findings, "finding"), "warn"), "Clients do what they should not: ", link("advice", "Advice")]);
     return found;

@@ -46,7 +46,7 @@ const LINES = {
     curl("/trace", { format: "json", op, path, session }, true),
   ],
   watches: ({ text, session }) => [curl("/watches", { text, session })],
-  faults: () => [pyzk("fault", "list"), curl("/armed")],
+  faults: () => [pyzk("fault", "list"), pyzk("endpoint"), curl("/armed")],
   advice: () => [pyzk("advise"), curl("/advice")],
   ensemble: () => [pyzk("ensemble"), curl("/ensemble")],
 };

@@ -30,6 +30,7 @@ SCENARIOS = {
     "a create whose reply is lost",
     "an hour passes for a TTL",
     "a client is cut off and does not know",
+    "a partition that lasts",
     "restart empty",
     "seed and compare a tree",
     "snapshot and restore between tests",

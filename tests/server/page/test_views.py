@@ -310,6 +310,32 @@ def test_faults_are_armed_and_disarmed(server: EmbeddedServer, connect: Connect,
     assert server.format_timeline().count("== chaos 7: expire=0.001 (over HTTP)") == 1
 
 
+def test_an_endpoint_is_made_and_cut(server: EmbeddedServer, visit: Visit) -> None:
+    page = visit("#faults")
+    page.fill("section:has([aria-label=Endpoints]) [name=name]", "worker")
+    page.click("Make")
+    page.see("0 connections", "[aria-label=Endpoints]")
+    hosts = server.endpoint("worker").hosts
+    assert hosts in page.text("[aria-label=Endpoints]")
+    client = KazooClient(hosts, timeout=30.0)
+    client.start(timeout=15)
+    page.see("1 connection", "[aria-label=Endpoints]")
+    page.click("Cut")
+    page.see("cut", "[aria-label=Endpoints] .badge")
+    until(lambda: not client.connected)
+    page.evaluate("location.hash = ''")
+    page.see("1 endpoint cut off", ".alarms")
+    page.evaluate("location.hash = 'faults'")
+    page.click("Resume", "[aria-label=Endpoints] button")
+    page.until("!document.querySelector('[aria-label=Endpoints] .badge')")
+    until(lambda: client.connected)
+    page.fill("[aria-label=Endpoints] ~ .bar [name=seconds]", "0.25")
+    page.click("Delay")
+    page.see("0.25 s late", "[aria-label=Endpoints]")
+    client.stop()
+    client.close()
+
+
 def test_messages_are_held_and_released(server: EmbeddedServer, connect: Connect, visit: Visit) -> None:
     client = connect("worker")
     page = visit("#faults")

@@ -140,6 +140,8 @@ def test_an_endpoint_is_a_port_that_is_closed_with_the_server(
         with socket.create_connection((link.host, link.port)) as sock:
             sock.sendall(b"ruok")
             assert sock.recv(10) == b""
+        ended = [entry.text for entry in server.history(kind="connection")]
+        assert any(text.endswith("disconnected: the endpoint worker-1 is cut for now") for text in ended)
     with pytest.raises(ConnectionError):
         socket.create_connection((link.host, link.port))
     with server, pytest.raises(ValueError, match="has no endpoint worker-1"):

@@ -61,8 +61,7 @@ public final class PyzkServer implements AutoCloseable {
         return "/servers/" + member(created, "server");
     }
 
-    /** Asks where it is now: the first server of an ensemble may be down. */
-    private String url() {
+    private String url() { // asked for each time: the first server of an ensemble may be down
         return member(send(main, "GET", path(), null), "url");
     }
 
@@ -73,6 +72,11 @@ public final class PyzkServer implements AutoCloseable {
     /** Ends a session as if by time: one with a name, an id, or an ephemeral znode ("owner-of:/leader"). */
     public void expire(String session) {
         post("/sessions/" + URLEncoder.encode(session, StandardCharsets.UTF_8) + "/expire", Map.of());
+    }
+
+    /** Returns an address for some clients; {@code post("/endpoints/NAME/cut", Map.of())} cuts them off. */
+    public String endpoint(String name) {
+        return member(post("/endpoints", Map.of("name", name)), "hosts");
     }
 
     /** Lets time jump. Clients that are connected count as having sent their pings. */

@@ -33,7 +33,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** What a test can do with a server of its own: ten scenarios with Curator. */
+/** What a test can do with a server of its own: eleven scenarios with Curator. */
 @Execution(ExecutionMode.CONCURRENT) // if junit.jupiter.execution.parallel.enabled=true
 @ExtendWith(PyzkExtension.class)
 class PyzkServerTest {
@@ -41,9 +41,13 @@ class PyzkServerTest {
 
     /** Returns a connected client, with a name for its session. */
     private static CuratorFramework connect(PyzkServer server, String name) throws InterruptedException {
+        return connect(server, name, server.getConnectString());
+    }
+
+    private static CuratorFramework connect(PyzkServer server, String name, String hosts)
+            throws InterruptedException {
         server.post("/names", Map.of("name", name));
-        CuratorFramework client =
-            CuratorFrameworkFactory.newClient(server.getConnectString(), new RetryForever(50));
+        CuratorFramework client = CuratorFrameworkFactory.newClient(hosts, new RetryForever(50));
         client.start();
         assertTrue(client.blockUntilConnected(PATIENCE, SECONDS));
         return client;
@@ -135,6 +139,22 @@ class PyzkServerTest {
             server.post("/connections/accept", Map.of());
             assertEquals(Code.BADVERSION.intValue(), written.get(PATIENCE, SECONDS)); // Curator tried again
             assertEquals("theirs", read(other, "/report"));
+        }
+    }
+
+    @Test
+    void aPartitionThatLasts(PyzkServer server) throws Exception {
+        try (CuratorFramework worker = connect(server, "worker", server.endpoint("worker"));
+                CuratorFramework other = connect(server, "other")) {
+            new InterProcessMutex(worker, "/lock").acquire();
+
+            server.post("/endpoints/worker/cut", Map.of());
+            server.advance(Duration.ofMinutes(2)); // the worker's session expires
+
+            assertTrue(new InterProcessMutex(other, "/lock").acquire(PATIENCE, SECONDS));
+            assertFalse(worker.getZookeeperClient().isConnected());
+            server.post("/endpoints/worker/resume", Map.of());
+            assertTrue(worker.blockUntilConnected(PATIENCE, SECONDS));
         }
     }
 
