@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from . import explore
-from .faults import FAULTS, OF_ZOOKEEPER, chosen
+from . import explore, tokens
+from .faults import FAULTS, chosen
 from .lab import Lab
 from .model import NotControlled
 from .report import Report, SweepFailed
@@ -36,12 +36,13 @@ __all__ = ["FAULTS", "Lab", "NotControlled", "Report", "Scenario", "SweepFailed"
 def sweep(
     scenario: Scenario,
     *,
-    faults: Iterable[str] | None = OF_ZOOKEEPER,
+    faults: str | Iterable[str] | None = "zookeeper",
     orders: Literal["some", "all"] | None = "some",
     budget: float = 10.0,
     replay: str | None = None,
     allow: Iterable[str] = (),
     first: Sequence[str] = (),
+    ensemble: int | None = None,
 ) -> Report:
     """Run a scenario with every fault at every request, and in every order of its requests.
 
@@ -51,27 +52,33 @@ def sweep(
         plain function that takes a :class:`.threads.lab.ThreadLab`, for clients in threads. It runs hundreds
         of times, each time with a server of its own, in virtual time.
     :param faults: names of :data:`FAULTS`; by default those that a ZooKeeper shows; ``"keeper"`` for those of
-        ClickHouse Keeper, too; None for none.
+        ClickHouse Keeper, too; None for none. Some come by name only, such as ``restart-empty``.
     :param orders: ``"some"``: as many as fit into the budget; ``"all"``: all that differ, however long it
         takes; None for the one order in which each client acts in turn.
     :param budget: seconds of real time.
     :param replay: a token out of a report: run that only.
     :param allow: cells that may fail, as globs: ``"*-gone-after"``, ``"a5-*"``.
     :param first: tokens to try before everything else, such as those that failed last time.
+    :param ensemble: run an ensemble of so many servers, at least 3: its followers may lag, its leader may
+        die. None for a single server.
     :returns: what was tried.
     :raises SweepFailed: something does not hold; an AssertionError, whose text is the report.
     :raises NotControlled: something else than the order of requests decides what the scenario does.
-    :raises ValueError: a wrong token, or name of a fault.
+    :raises ValueError: a wrong token, or name of a fault; or fewer than 3 servers in an ensemble.
     :raises TypeError: the scenario is no function.
     """
     if not callable(scenario):
         raise TypeError("a scenario is a function that takes a lab: async def scenario(lab): ...")
-    subject = InProcess(scenario)
+    in_ensemble = ensemble is not None
+    if ensemble is not None and ensemble < 3:
+        raise ValueError(f"an ensemble that may lose a server has 3 servers or more, not {ensemble}")
+    subject = InProcess(scenario, ensemble)
     title = getattr(scenario, "__name__", "scenario")
     if replay is not None:
+        tokens.check(replay, in_ensemble=in_ensemble)
         results = explore.replay(subject, replay)
     else:
-        plan = explore.Plan(chosen(faults or ()), orders, budget, tuple(allow))
+        plan = explore.Plan(chosen(faults or (), in_ensemble=in_ensemble), orders, budget, tuple(allow))
         results = explore.carry_out(subject, plan, first)
     report = Report(results, title)
     if report.failed:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import trio
 import trio.testing
 
-from ..testing.host import LocalServer
 from .judging import place
 from .lab import BaseLab, Lab
+from .servers import Servers
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -27,8 +27,8 @@ class Driver(ABC):
 
     longest: ClassVar[float]
 
-    def __init__(self, server: LocalServer) -> None:
-        self.server = server
+    def __init__(self, servers: Servers) -> None:
+        self.servers = servers
 
     @abstractmethod
     def make_lab(self, stage: Stage, nursery: trio.Nursery, excused: str | None) -> BaseLab:
@@ -75,7 +75,7 @@ class TrioDriver(Driver):
     _lab: Lab
 
     def make_lab(self, stage: Stage, nursery: trio.Nursery, excused: str | None) -> Lab:
-        self._lab = Lab(self.server, stage, nursery, excused)
+        self._lab = Lab(self.servers, stage, nursery, excused)
         return self._lab
 
     async def act(self, scenario: Any) -> None:

@@ -1,21 +1,26 @@
 """The faults of a sweep: each is a row, and a function.
 
 Only what a network, a client that stands still, and a restart can do to a client of a real ZooKeeper; and on
-demand what ClickHouse Keeper does, which gives no session back. A session ends as it does there: its client
-is cut off for as long as the session lasts.
+demand what others do: ClickHouse Keeper, which gives no session back, and a server that keeps no data. A
+session ends as it does there: its client is cut off for as long as the session lasts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
-from ..net.connection import Connection
+from ...protocol.control_verbs import LEADER
+from ..testing.controls.member import MemberControls
+from .servers import Held
 
 if TYPE_CHECKING:
     from .stage import Stage
+
+_LAG: Final = 3.0
+"""Seconds. Clients that wait so long for an answer do not take their connection for lost."""
 
 
 @attrs.frozen
@@ -24,68 +29,120 @@ class Fault:
     :ivar words: what happens, as the head of a column.
     :ivar ends_session: whether the client's session does not survive it: then its program may end with an
         error that says so.
-    :ivar of_keeper: whether only ClickHouse Keeper does it.
-    :ivar do: makes it happen at a request, of which the number of the held message is given; returns what
-        has happened.
+    :ivar of: what shows it: any ZooKeeper, an ensemble only, ClickHouse Keeper only, or a server that keeps
+        no data (``memory``).
+    :ivar do: makes it happen at a request, which is held; returns what has happened.
     """
 
     words: str
     ends_session: bool
-    do: Callable[[Stage, Connection, int], str]
-    of_keeper: bool = False
+    do: Callable[[Stage, Held], str]
+    of: Literal["zookeeper", "ensemble", "keeper", "memory"] = "zookeeper"
 
 
-def _lost(stage: Stage, connection: Connection, request: int) -> str:
-    stage.cut(connection, "the request is lost")
+def _lost(stage: Stage, request: Held) -> str:
+    stage.cut(request, "the request is lost")
     return "REQUEST LOST, connection cut"
 
 
-def _reply_lost(stage: Stage, connection: Connection, request: int) -> str:
-    stage.apply(connection, request)
-    stage.cut(connection, "the reply is lost")
+def _reply_lost(stage: Stage, request: Held) -> str:
+    stage.apply(request)
+    stage.cut(request, "the reply is lost")
     return "APPLIED, REPLY LOST, connection cut"
 
 
-def _cut_after(stage: Stage, connection: Connection, request: int) -> str:
-    reply = stage.answer(connection, request)
-    stage.cut(connection, "cut behind the reply")
+def _cut_after(stage: Stage, request: Held) -> str:
+    reply = stage.answer(request)
+    stage.cut(request, "cut behind the reply")
     return f"ANSWERED ({stage.words(reply)}), then the connection cut"
 
 
-def _gone_before(stage: Stage, connection: Connection, request: int) -> str:
-    stage.server.lose(request)
-    stage.cut_off(connection)
+def _gone_before(stage: Stage, request: Held) -> str:
+    request.lose()
+    stage.cut_off(request)
     return "REQUEST LOST, cut off until its session has expired"
 
 
-def _gone_mid(stage: Stage, connection: Connection, request: int) -> str:
-    stage.apply(connection, request)
-    stage.cut_off(connection)
+def _gone_mid(stage: Stage, request: Held) -> str:
+    stage.apply(request)
+    stage.cut_off(request)
     return "APPLIED, REPLY LOST, cut off until its session has expired"
 
 
-def _gone_after(stage: Stage, connection: Connection, request: int) -> str:
-    reply = stage.answer(connection, request)
-    stage.cut_off(connection)
+def _gone_after(stage: Stage, request: Held) -> str:
+    reply = stage.answer(request)
+    stage.cut_off(request)
     return f"ANSWERED ({stage.words(reply)}), then cut off until its session has expired"
 
 
-def _restart(stage: Stage, connection: Connection, request: int) -> str:
-    stage.apply(connection, request)
-    stage.server.restart(keep_data=True)
+def _restart(stage: Stage, request: Held) -> str:
+    stage.apply(request)
+    request.server.restart(keep_data=True)
     return "APPLIED, REPLY LOST, the server restarts with its data"
 
 
-def _ghost(stage: Stage, connection: Connection, request: int) -> str:
-    stage.apply(connection, request)
-    stage.ghost(connection)
+def _ghost(stage: Stage, request: Held) -> str:
+    stage.apply(request)
+    stage.ghost(request)
     return "APPLIED, REPLY LOST, the client must begin a new session while the old one is alive"
 
 
-def _swap(stage: Stage, connection: Connection, request: int) -> str:
-    stage.apply(connection, request)
-    stage.ghost(connection, swap=True)
+def _swap(stage: Stage, request: Held) -> str:
+    stage.apply(request)
+    stage.ghost(request, swap=True)
     return "APPLIED, REPLY LOST, the client asks for its session and gets another one"
+
+
+def _restart_empty(stage: Stage, request: Held) -> str:
+    stage.apply(request)
+    request.server.restart(keep_data=False)
+    return "APPLIED, REPLY LOST, the server restarts without its data"
+
+
+def _leader_before(stage: Stage, request: Held) -> str:
+    request.lose()
+    _lose_leader(request)
+    return "REQUEST LOST, the leader dies"
+
+
+def _leader_mid(stage: Stage, request: Held) -> str:
+    stage.apply(request)
+    _lose_leader(request)
+    return "APPLIED, REPLY LOST, the leader dies"
+
+
+def _leader_after(stage: Stage, request: Held) -> str:
+    reply = stage.answer(request)
+    request.server.running.gate.settle(request.connection)
+    _lose_leader(request)
+    return f"ANSWERED ({stage.words(reply)}), then the leader dies"
+
+
+def _lag_own(stage: Stage, request: Held) -> str:
+    own = _member(request)
+    own.ensemble.lag(own.number, _LAG)
+    reply = stage.words(stage.answer(request)) or "answered later"
+    return f"HANDLED ({reply}), from here on the client's server lags by {_LAG:g} s"
+
+
+def _lag_others(stage: Stage, request: Held) -> str:
+    own = _member(request)
+    for number in own.ensemble.numbers:
+        if number != own.number and own.ensemble.role(number) == "follower":
+            own.ensemble.lag(number, _LAG)
+    return (
+        f"ANSWERED ({stage.words(stage.answer(request))}), the other followers lag by {_LAG:g} s from here on"
+    )
+
+
+def _lose_leader(request: Held) -> None:
+    """The leader dies, and stays away: the others elect one, and all clients connect again."""
+    _member(request).ensemble.kill(LEADER)
+
+
+def _member(request: Held) -> MemberControls:
+    assert isinstance(request.server, MemberControls), "chosen() lets such a fault be in an ensemble only"
+    return request.server
 
 
 FAULTS: Final = {
@@ -95,22 +152,49 @@ FAULTS: Final = {
     "gone-before": Fault("it is lost, the client cut off until its session has expired", True, _gone_before),
     "gone-mid": Fault("it is applied, the reply lost, the client cut off likewise", True, _gone_mid),
     "gone-after": Fault("it is answered, then the client cut off likewise", True, _gone_after),
-    "restart": Fault("it is applied, the reply lost, all connections cut", False, _restart),
+    "restart": Fault("it is applied, the reply lost, the client's server restarts", False, _restart),
     "ghost": Fault("the client gets a new session while its old one is alive", True, _ghost),
-    "swap": Fault("the client asks for its session and gets another one", True, _swap, of_keeper=True),
+    "leader-before": Fault("it is lost, the leader dies", False, _leader_before, "ensemble"),
+    "leader-mid": Fault("it is applied, the reply lost, the leader dies", False, _leader_mid, "ensemble"),
+    "leader-after": Fault("it is answered, then the leader dies", False, _leader_after, "ensemble"),
+    "lag-own": Fault("the client's server lags from here on", False, _lag_own, "ensemble"),
+    "lag-others": Fault("the other followers lag from here on", False, _lag_others, "ensemble"),
+    "swap": Fault("the client asks for its session and gets another one", True, _swap, "keeper"),
+    "restart-empty": Fault("it is applied, the server restarts without data", True, _restart_empty, "memory"),
 }
-OF_ZOOKEEPER: Final = tuple(name for name, fault in FAULTS.items() if not fault.of_keeper)
-FIRST: Final = ("reply-lost", "gone-mid", "cut-after")
+FIRST: Final = ("reply-lost", "gone-mid", "cut-after", "leader-mid", "lag-others")
 """Those that come first where there is no time for all."""
 
 
-def chosen(faults: Iterable[str]) -> list[str]:
+def chosen(faults: str | Iterable[str], *, in_ensemble: bool = False) -> list[str]:
     """Return the names of faults in the order of the table.
 
-    :param faults: names; or ``"keeper"`` for all.
-    :raises ValueError: for an unknown one.
+    :param faults: names; ``"zookeeper"`` stands for all that a ZooKeeper shows, ``"keeper"`` for those and
+        what ClickHouse Keeper shows.
+    :param in_ensemble: whether there is more than one server.
+    :raises ValueError: for an unknown one, and for one that needs an ensemble or must not have one.
     """
-    wanted = set(FAULTS if faults == "keeper" else faults)
+    of_zookeeper = {"zookeeper", "ensemble"} if in_ensemble else {"zookeeper"}
+    groups = {
+        group: [name for name, fault in FAULTS.items() if fault.of in {group, *of_zookeeper}]
+        for group in ("zookeeper", "keeper")
+    }
+    given = [faults] if isinstance(faults, str) else faults
+    wanted = {name for each in given for name in groups.get(each, [each])}
     if unknown := sorted(wanted - FAULTS.keys()):
         raise ValueError(f"there is no fault {unknown[0]!r}; there are: {', '.join(FAULTS)}")
+    for name in sorted(wanted):
+        check(name, in_ensemble=in_ensemble)
     return [name for name in FAULTS if name in wanted]
+
+
+def check(name: str, *, in_ensemble: bool = False) -> None:
+    """Check that a fault can happen.
+
+    :param in_ensemble: whether there is more than one server.
+    :raises ValueError: it needs an ensemble, or must not have one.
+    """
+    if FAULTS[name].of == "ensemble" and not in_ensemble:
+        raise ValueError(f"{name} needs an ensemble: sweep(scenario, ensemble=3)")
+    if FAULTS[name].of == "memory" and in_ensemble:
+        raise ValueError(f"{name} is for a single server: in an ensemble the others have the data")

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from ..testing.host import LocalServer
+from ..testing.controls import Controls
 from .lab import BaseLab, GaveUp
 from .model import Outcome, without_numbers
 
@@ -58,7 +58,7 @@ def place(frames: list[traceback.FrameSummary]) -> str:
     return " -> ".join(words) or "no line of its own"
 
 
-def look_at_what_is_left(server: LocalServer, outcome: Outcome) -> None:
+def look_at_what_is_left(server: Controls, outcome: Outcome) -> None:
     nodes = server.dump(form="nodes")
     ephemeral = sorted(path for path, node in nodes.items() if node.kind == "ephemeral")
     if ephemeral:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ..testing.host import LocalServer
+from ..testing.controls import Controls
+from ..testing.ensemble import LocalEnsemble
+from .servers import Servers
 from .stage import Stage
 
 if TYPE_CHECKING:
@@ -101,19 +103,23 @@ class BaseLab:
 
 class Lab(BaseLab):
     """
-    :ivar server: the controls of the server, to look at its tree, for instance.
+    :ivar server: the controls of the server, to look at its tree, for instance. In an ensemble, of the server
+        that has applied the most.
+    :ivar ensemble: the controls of the ensemble; None without one.
     :ivar tasks: those of the functions that are running, by client.
     """
 
     def __init__(
         self,
-        server: LocalServer,
+        servers: Servers,
         stage: Stage,
         nursery: trio.Nursery,
         excused: str | None,
     ) -> None:
         super().__init__(excused)
-        self.server = server
+        self.server: Controls = servers.whole
+        self.ensemble: LocalEnsemble | None = servers.ensemble
+        self._servers = servers
         self._stage = stage
         self._nursery = nursery
         self.tasks: dict[str, trio.lowlevel.Task] = {}
@@ -141,14 +147,15 @@ class Lab(BaseLab):
 
         async def connector(host: str, port: int) -> trio.abc.Stream:
             await trio.lowlevel.checkpoint()
-            return self.server.running.open_stream(name)
+            return self._servers.open_stream(name, host)
 
         defaults: dict[str, Any] = {
             "session_timeout": 10.0,
             "on_expired": "new_session",
             "rng": random.Random(name),
         }
-        async with connect("server:2181", connector=connector, **(defaults | options)) as zk:
+        hosts = ",".join(f"server{n + 1}" for n in range(len(self._servers.each)))
+        async with connect(hosts, connector=connector, **(defaults | options)) as zk:
             task_status.started(zk)
             await trio.sleep_forever()
 

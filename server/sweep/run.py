@@ -18,8 +18,6 @@ from unittest import mock
 import trio
 import trio.testing
 
-from ..app.embedded import open_server
-from ..testing.host import LocalServer
 from .driver import Driver, TrioDriver
 from .faults import FAULTS
 from .judging import first_line, innermost, judge_error, look_at_what_is_left
@@ -28,6 +26,7 @@ from .model import Cell, Outcome
 from .no_log import no_log
 from .orders import Order
 from .selfcheck import planted_race, planted_race_of_threads
+from .servers import Servers, open_servers
 from .stage import Stage
 
 if TYPE_CHECKING:
@@ -44,24 +43,27 @@ class InProcess:
     """A scenario, with all of its clients in this process. A :class:`.subject.Subject`.
 
     :param scenario: runs hundreds of times.
+    :param ensemble: how many servers an ensemble has; None for a single server.
     """
 
     is_exact = True
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, ensemble: int | None = None) -> None:
         self._scenario = scenario
+        self._ensemble = ensemble
 
     @property
     def most_shortening(self) -> int:
         return 60 if is_in_threads(self._scenario) else 200
 
     def run(self, order: Order, cell: Cell | None = None) -> Outcome:
-        return run(self._scenario, order, cell)
+        return run(self._scenario, order, cell, self._ensemble)
 
     run_again = run
 
     def planted(self) -> InProcess:
-        return InProcess(planted_race_of_threads if is_in_threads(self._scenario) else planted_race)
+        race = planted_race_of_threads if is_in_threads(self._scenario) else planted_race
+        return InProcess(race, self._ensemble)
 
 
 def is_in_threads(scenario: Scenario) -> bool:
@@ -69,27 +71,33 @@ def is_in_threads(scenario: Scenario) -> bool:
     return not inspect.iscoroutinefunction(inspect.unwrap(scenario))
 
 
-def run(scenario: Scenario, order: Order, cell: Cell | None = None) -> Outcome:
-    """Run a scenario once."""
+def run(scenario: Scenario, order: Order, cell: Cell | None = None, ensemble: int | None = None) -> Outcome:
+    """Run a scenario once.
+
+    :param ensemble: how many servers an ensemble has; None for a single server.
+    """
     outcome = Outcome()
     clock = trio.testing.MockClock(autojump_threshold=0)
     with _determined(), no_log():
         try:
-            trio.run(_main, scenario, order, cell, outcome, clock=clock)
+            trio.run(_main, scenario, order, cell, ensemble, outcome, clock=clock)
         except BaseExceptionGroup as errors:
             raise innermost(errors) from None
     return outcome
 
 
-async def _main(scenario: Scenario, order: Order, cell: Cell | None, outcome: Outcome) -> None:
+async def _main(
+    scenario: Scenario, order: Order, cell: Cell | None, ensemble: int | None, outcome: Outcome
+) -> None:
     settings: dict[str, Any] = {
         "tick_time": 1000,
         "min_session_timeout": 200,
         "max_session_timeout": 100_000,
         "extended_types": True,
     }
-    async with open_server(**settings, record=False) as server:
-        driver = _driver_for(scenario, server)
+    async with open_servers(settings, ensemble) as local:
+        servers = Servers(local)
+        driver = _driver_for(scenario, servers)
         with driver.replaced():
             try:
                 await _with_clients(scenario, driver, Stage(driver, order, cell, outcome), cell, outcome)
@@ -99,15 +107,15 @@ async def _main(scenario: Scenario, order: Order, cell: Cell | None, outcome: Ou
             outcome.judge("error", first_line(error))
         if cell is not None:
             await trio.sleep(_AFTERWARDS)
-        look_at_what_is_left(server, outcome)
+        look_at_what_is_left(servers.whole, outcome)
 
 
-def _driver_for(scenario: Scenario, server: LocalServer) -> Driver:
+def _driver_for(scenario: Scenario, servers: Servers) -> Driver:
     if is_in_threads(scenario):
         from .threads.driver import ThreadDriver
 
-        return ThreadDriver(server)
-    return TrioDriver(server)
+        return ThreadDriver(servers)
+    return TrioDriver(servers)
 
 
 async def _with_clients(

@@ -1,4 +1,5 @@
-"""One server whose clients wait for their turns: which steps are possible, and how one of them is made.
+"""A server, or an ensemble, whose clients wait for their turns: which steps are possible, and how one of them
+is made.
 
 The rules:
 
@@ -20,13 +21,12 @@ import trio
 
 from ...protocol.operations import WRITES
 from ..net.connection import Connection
-from ..testing.holding import HeldMessage
-from ..testing.host import LocalServer
 from ..testing.observers import Observer
 from . import footprints
 from .faults import FAULTS
 from .model import EVENT, POINT, Cell, Outcome, Request, Step, without_numbers
 from .orders import Order
+from .servers import Held, Servers
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 _SESSION: Final = re.compile(r"\b0x[0-9a-f]{6,16}\b")
@@ -42,7 +42,7 @@ class Clients(Protocol):
     """What a stage asks of the clients' side (:class:`.driver.Driver`). The name of a client is that of the
     endpoint by which it comes."""
 
-    server: LocalServer
+    servers: Servers
 
     async def settle(self) -> None:
         """Return when all clients wait for the server, or for a time."""
@@ -56,38 +56,33 @@ class Stage(Observer):
     """
     :param clients: those whose requests it puts in order.
     :param cell: the fault that is to happen.
+    :ivar is_open: whether everything is held.
     """
 
     def __init__(self, clients: Clients, order: Order, cell: Cell | None, outcome: Outcome) -> None:
-        self.server = clients.server
+        self.servers = clients.servers
         self.outcome = outcome
         self._clients = clients
         self._order = order
         self._cell = cell
         self._news = trio.Event()
-        self._holds: list[int] = []
+        self.is_open = False
         self._requests: dict[str, int] = {}
         self._points: dict[str, Callable[[], None]] = {}
         self._words: dict[str, str] = {}
 
     # --- from the start to the end -----------------------------------------------------------------------
 
-    @property
-    def is_open(self) -> bool:
-        return bool(self._holds)
-
     def open(self) -> None:
         """Hold everything from now on."""
-        self.server.running.observe(self)
-        self._holds = [self.server.hold("request"), self.server.hold("reply"), self.server.hold("event")]
+        self.is_open = True
+        self.servers.hold(self)
 
     def close(self) -> None:
         """Let everything pass."""
-        if self._holds:
-            holds, self._holds = self._holds, []
-            for hold in holds:
-                self.server.stop_holding(hold)
-            self.server.running.unobserve(self)
+        if self.is_open:
+            self.is_open = False
+            self.servers.stop_holding(self)
         for proceed in self._points.values():
             proceed()
         self._points.clear()
@@ -133,27 +128,28 @@ class Stage(Observer):
     def _choices(self) -> dict[str, _Choice]:
         self._deliver_replies()
         found: dict[str, _Choice] = {}
-        for message in self.server.held():
-            connection = self._connection(message)
-            if connection.frozen or message.kind == "reply":
+        for held in self.servers.held():
+            message = held.message
+            if held.connection.frozen or message.kind == "reply":
                 continue
-            client = self._name(connection)
+            client = self._name(held.connection)
             if message.kind == "event":
                 footprint = footprints.of_event(client, message.path or "/")
                 step = Step(client + EVENT, self.words(f"event: {message.text}"), footprint)
             else:
-                step = self._step_of_request(client, connection, message)
+                step = self._step_of_request(client, held)
             if step.actor not in found:
-                found[step.actor] = _Choice(step, lambda message=message: self._take(message))  # type: ignore[misc]
+                found[step.actor] = _Choice(step, lambda held=held: self._take(held))  # type: ignore[misc]
         for client in self._points:
             step = Step(client + POINT, "a point of the scenario", footprints.OF_A_POINT)
             found[step.actor] = _Choice(step, lambda client=client: self._pass(client))  # type: ignore[misc]
         return dict(sorted(found.items()))
 
-    def _step_of_request(self, client: str, connection: Connection, message: HeldMessage) -> Step:
-        op, frame = self.server.running.gate.request_held(message.number)
-        ephemerals = self.server.running.engine.tree.ephemerals.get(connection.session_id, ())
-        return Step(client, self.words(message.text), footprints.of_request(op, frame, ephemerals))
+    def _step_of_request(self, client: str, held: Held) -> Step:
+        running = held.server.running
+        op, frame = running.gate.request_held(held.message.number)
+        ephemerals = running.engine.tree.ephemerals.get(held.connection.session_id, ())
+        return Step(client, self.words(held.message.text), footprints.of_request(op, frame, ephemerals))
 
     def _make(self, choices: dict[str, _Choice]) -> None:
         steps = {actor: choice.step for actor, choice in choices.items()}
@@ -168,78 +164,78 @@ class Stage(Observer):
         self._points.pop(client)()
         return ""
 
-    def _take(self, message: HeldMessage) -> str:
+    def _take(self, held: Held) -> str:
         """Make a step of a message; returns it in words, with its reply."""
+        message = held.message
         if message.kind == "event":
-            self.server.release(message.number)
+            held.release()
             return ""
-        connection = self._connection(message)
-        client = self._name(connection)
+        client = self._name(held.connection)
         number = self._requests[client] = self._requests.get(client, 0) + 1
-        op, _ = self.server.running.gate.request_held(message.number)
+        op, _ = held.server.running.gate.request_held(message.number)
         words = message.op or "", without_numbers(message.path or "")
         request = Request(client, number, self.words(message.text), words, op in WRITES)
         self.outcome.requests.append(request)
         cell = self._cell
         if cell is not None and (cell.client, cell.number) == (client, number) and not self.outcome.fired:
             self.outcome.fired = True
-            return f"{request.text} !! {FAULTS[cell.fault].do(self, connection, message.number)}"
-        return self.words(self.answer(connection, message.number)) or request.text
+            return f"{request.text} !! {FAULTS[cell.fault].do(self, held)}"
+        return self.words(self.answer(held)) or request.text
 
-    def apply(self, connection: Connection, number: int) -> list[HeldMessage]:
+    def apply(self, request: Held) -> list[Held]:
         """Have a request handled; returns its reply, which is still held."""
-        self.server.release(number)
+        request.release()
         return [
-            one for one in self.server.held() if one.kind == "reply" and self._connection(one) is connection
+            held
+            for held in self.servers.held()
+            if held.message.kind == "reply" and held.connection is request.connection
         ]
 
-    def answer(self, connection: Connection, number: int) -> str:
+    def answer(self, request: Held) -> str:
         """Have a request handled and answered; returns the reply in words, if it is there."""
-        replies = self.apply(connection, number)
+        replies = self.apply(request)
         self._deliver_replies()
-        return replies[0].text if replies else ""
+        return replies[0].message.text if replies else ""
 
-    def cut(self, connection: Connection, why: str) -> None:
-        """Cut a connection; what has been sent on it arrives."""
-        self.server.running.gate.settle(connection)
-        if not connection.close_expected:
-            connection.abort(why)
+    def cut(self, request: Held, why: str) -> None:
+        """Cut the connection of a request; what has been sent on it arrives."""
+        request.server.running.gate.settle(request.connection)
+        if not request.connection.close_expected:
+            request.connection.abort(why)
 
-    def cut_off(self, connection: Connection) -> None:
-        """Let no byte pass between a client and the server until its session has ended."""
-        self.server.running.gate.settle(connection)
-        session = connection.session
+    def cut_off(self, request: Held) -> None:
+        """Let no byte pass between a client and the servers until its session has ended."""
+        request.server.running.gate.settle(request.connection)
+        session = request.connection.session
         if session is not None and not session.closed:
-            self.server.pause(session.id)
-        elif not connection.close_expected:
-            connection.abort("the client is cut off")
+            for server in self.servers.each:
+                server.running.gate.pause(session.id)
+        elif not request.connection.close_expected:
+            request.connection.abort("the client is cut off")
 
-    def ghost(self, connection: Connection, *, swap: bool = False) -> None:
-        """Have a client begin a new session while the server keeps its old one.
+    def ghost(self, request: Held, *, swap: bool = False) -> None:
+        """Have a client begin a new session while the servers keep its old one.
 
         :param swap: the client asks for the old one, and gets the new one.
         """
+        connection = request.connection
         if connection.session is not None and not connection.session.closed:
-            self.server.ghost(connection.session_id, swap=swap)
+            for server in self.servers.each:
+                server.ghost(connection.session_id, swap=swap)
 
     def _deliver_replies(self) -> None:
-        for message in self.server.held():
-            if message.kind == "reply":
-                connection = self._connection(message)
-                if not connection.frozen:
-                    events = [
-                        one.number
-                        for one in self.server.held()
-                        if one.kind == "event"
-                        and one.number < message.number
-                        and self._connection(one) is connection
-                    ]
-                    self.server.release(*events, message.number)
+        for reply in self.servers.held():
+            if reply.message.kind == "reply" and not reply.connection.frozen:
+                events = [
+                    held.message.number
+                    for held in self.servers.held()
+                    if held.message.kind == "event"
+                    and held.message.number < reply.message.number
+                    and held.connection is reply.connection
+                ]
+                reply.server.release(*events, reply.message.number)
 
     # --- names -------------------------------------------------------------------------------------------
-
-    def _connection(self, message: HeldMessage) -> Connection:
-        return self.server.running.gate.connection_held(message.number)
 
     def _name(self, connection: Connection) -> str:
         return connection.endpoint or "other"

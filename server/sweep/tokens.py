@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from .faults import FAULTS
+from . import faults
 from .model import Cell
 
 _FAULT: Final = re.compile(r"f1-([a-z]+)([0-9]+)-([a-z-]+)")
@@ -34,10 +34,21 @@ def read(token: str) -> Cell | list[str]:
 
     :raises ValueError: if it is none.
     """
-    if (match := _FAULT.fullmatch(token)) and match[3] in FAULTS:
+    if (match := _FAULT.fullmatch(token)) and match[3] in faults.FAULTS:
         return Cell(match[1], int(match[2]), match[3])
     if match := _ORDER.fullmatch(token):
         runs = [_RUN.fullmatch(part) for part in match[1].split(",") if part]
         if all(runs):
             return [run[2] for run in runs if run for _ in range(int(run[1] or 1))]
     raise ValueError(f"{token!r} is no token of a sweep; such are f1-a5-reply-lost and o1-3b,2a,a^,b")
+
+
+def check(token: str, *, in_ensemble: bool = False) -> None:
+    """Check that a token can be replayed.
+
+    :param in_ensemble: whether there is more than one server.
+    :raises ValueError: it is none, or its fault needs an ensemble, or must not have one.
+    """
+    found = read(token)
+    if isinstance(found, Cell):
+        faults.check(found.fault, in_ensemble=in_ensemble)

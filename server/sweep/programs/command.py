@@ -18,7 +18,7 @@ from ....protocol.version import __version__
 from ...net.http import HttpServer
 from ...net.unread import UnreadOutput
 from .. import explore, tokens
-from ..faults import FAULTS, OF_ZOOKEEPER, chosen
+from ..faults import FAULTS, chosen
 from ..judging import innermost
 from ..model import NotControlled
 from ..report import Report
@@ -68,9 +68,10 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--faults",
-        default=",".join(OF_ZOOKEEPER),
+        default="zookeeper",
         metavar="NAMES",
-        help=f"of {', '.join(FAULTS)}; or keeper for all, none for none; default: all but swap",
+        help=f"of {', '.join(name for name, fault in FAULTS.items() if fault.of != 'ensemble')}; "
+        "zookeeper for all that a ZooKeeper shows, keeper for swap too, none; default: %(default)s",
     )
     made.add_argument(
         "--orders", choices=("some", "all", "none"), default="some", help="default: %(default)s"
@@ -126,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         made.error(f"--session-timeout is 200 to 60000 ms, not {arguments.session_timeout}")
     if arguments.replay is not None:
         try:
-            tokens.read(arguments.replay)
+            tokens.check(arguments.replay)
         except ValueError as error:
             made.error(f"--replay: {error}")
     plan = explore.Plan(
@@ -170,9 +171,7 @@ def _seconds(text: str) -> float:
 _seconds.__name__ = "number of seconds"
 
 
-def _names(text: str) -> str | list[str]:
-    if text == "keeper":
-        return text
+def _names(text: str) -> list[str]:
     return [] if text == "none" else [name.strip() for name in text.split(",")]
 
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import trio
 
-from ...net.connection import Connection
+from ...testing.controls import Controls
 from ...testing.host import LocalServer
+from ..servers import Held, Servers
 from ..stage import Stage
 from .asking import Desk
 from .quiet import ByProc, ByTime
@@ -24,6 +25,7 @@ class ProgramClients:
     """What a stage asks of the clients' side: see :class:`..stage.Clients`."""
 
     def __init__(self, server: LocalServer, desk: Desk, quiet: ByProc | ByTime) -> None:
+        self.servers = Servers(server)
         self.server = server
         self._began = math.inf
         self._desk = desk
@@ -59,13 +61,17 @@ class ProgramStage(Stage):
     _waits_since: float | None = None
     _gone = 0
 
+    @property
+    def _server(self) -> Controls:
+        return self.servers.whole
+
     def close(self) -> None:
-        self.server.running.gate.resume()
+        self._server.running.gate.resume()
         super().close()
 
     def _choices(self) -> dict[str, Any]:
-        if self._gone and self.server.running.engine.sessions.get(self._gone) is None:
-            self.server.running.gate.resume(self._gone)  # the client can connect from now on
+        if self._gone and self._server.running.engine.sessions.get(self._gone) is None:
+            self._server.running.gate.resume(self._gone)  # the client can connect from now on
             self._gone = 0
         return super()._choices()
 
@@ -79,14 +85,14 @@ class ProgramStage(Stage):
         self._waits_since = None
         super()._make(choices)
 
-    def cut_off(self, connection: Connection) -> None:
-        session = connection.session
+    def cut_off(self, request: Held) -> None:
+        session = request.connection.session
         if not self.hurried or session is None or session.closed:
-            self._gone = connection.session_id
-            super().cut_off(connection)
+            self._gone = request.connection.session_id
+            super().cut_off(request)
             return
-        self.server.running.gate.settle(connection)
-        self.server.expire(session.id)
+        self._server.running.gate.settle(request.connection)
+        self._server.expire(session.id)
 
 
 def places(server: LocalServer, clients: Sequence[str]) -> dict[str, str]:

@@ -23,9 +23,9 @@ import trio.testing
 
 from ....bridge import loop
 from ....bridge.direct import threads
-from ...testing.host import LocalServer
 from ..driver import Driver
 from ..judging import place
+from ..servers import Servers
 from ..stage import Stage
 from .lab import ThreadLab
 from .replacing import replacing
@@ -45,10 +45,10 @@ class ThreadDriver(Driver):
 
     longest = 300.0
 
-    def __init__(self, server: LocalServer) -> None:
-        super().__init__(server)
+    def __init__(self, servers: Servers) -> None:
+        super().__init__(servers)
         self.turns = Turns()
-        self._addresses = Addresses()
+        self._addresses = Addresses(len(servers.each))
         self._nursery: trio.Nursery
         self._stage: Stage
         self._lab: ThreadLab
@@ -57,7 +57,7 @@ class ThreadDriver(Driver):
 
     def make_lab(self, stage: Stage, nursery: trio.Nursery, excused: str | None) -> ThreadLab:
         self._stage, self._nursery = stage, nursery
-        self._lab = ThreadLab(self.server, self.turns, stage, self._addresses, excused)
+        self._lab = ThreadLab(self.servers, self.turns, stage, self._addresses, excused)
         return self._lab
 
     async def act(self, scenario: Any) -> None:
@@ -109,16 +109,16 @@ class ThreadDriver(Driver):
 
     # --- connections -------------------------------------------------------------------------------------
 
-    def _connect(self, name: str) -> socket.socket:
+    def _connect(self, name: str, address: object) -> socket.socket:
         """Return the client's end of a new connection; called by a thread."""
+        stream = self.turns.call(partial(self.servers.open_stream, name, address))
         mine, its = socket.socketpair()
         its.setblocking(False)
         end = trio.socket.from_stdlib_socket(its)
-        self.turns.call(partial(self._nursery.start_soon, self._serve, end, name))
+        self.turns.call(partial(self._nursery.start_soon, self._serve, end, stream))
         return mine
 
-    async def _serve(self, sock: trio.socket.SocketType, name: str) -> None:
-        stream = self.server.running.open_stream(name)
+    async def _serve(self, sock: trio.socket.SocketType, stream: trio.abc.HalfCloseableStream) -> None:
         with sock:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_receive, sock, stream)

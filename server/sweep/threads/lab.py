@@ -9,10 +9,11 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...core.engine import Engine
 from ...testing.controls import Controls
-from ...testing.host import LocalServer
 from ...testing.running import Running
 from ..lab import BaseLab, GaveUp, says_that_it_ended
+from ..servers import Servers
 from ..stage import Stage
 from .sockets import Addresses
 from .turns import Turn, Turns
@@ -32,14 +33,14 @@ class ThreadLab(BaseLab):
 
     def __init__(
         self,
-        server: LocalServer,
+        servers: Servers,
         turns: Turns,
         stage: Stage,
         addresses: Addresses,
         excused: str | None,
     ) -> None:
         super().__init__(excused)
-        self.server: Controls = _Server(server, turns)
+        self.server: Controls = _Server(servers.whole, turns)
         self._turns = turns
         self._stage = stage
         self._addresses = addresses
@@ -88,7 +89,8 @@ class ThreadLab(BaseLab):
         self._clients[id(client)] = self._clients.pop(id(name))
 
     def hosts(self, name: str) -> str:
-        """Return ``host:port`` for a program that makes its client itself, in a thread or in an event loop.
+        """Return the connect string for a program that makes its client itself, in a thread or in an event
+        loop.
 
         :param name: as for :meth:`client`.
         :raises ValueError: likewise.
@@ -185,7 +187,7 @@ class ThreadLab(BaseLab):
 class _Server(Controls):
     """The controls of the run's server, for its threads."""
 
-    def __init__(self, server: LocalServer, turns: Turns) -> None:
+    def __init__(self, server: Controls, turns: Turns) -> None:
         super().__init__()
         self._server = server
         self._turns = turns
@@ -193,6 +195,9 @@ class _Server(Controls):
     @property
     def running(self) -> Running:
         return self._server.running
+
+    def writer(self) -> Engine:
+        return self._server.writer()
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         return self._turns.call(partial(function, *arguments))

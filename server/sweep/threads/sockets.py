@@ -33,24 +33,30 @@ _real_recv, _real_recv_into = socket.socket.recv, socket.socket.recv_into
 
 
 class Addresses:
-    """The addresses of the clients of a run."""
+    """The addresses of the clients of a run.
 
-    def __init__(self) -> None:
-        self._names: dict[Any, str] = {}
+    :param servers: how many addresses a client gets: a port for each server.
+    """
+
+    def __init__(self, servers: int) -> None:
+        self._names: dict[str, str] = {}  # by host
+        self._ports = range(_PORT, _PORT + servers)
 
     @property
     def names(self) -> list[str]:
         return sorted(self._names.values())
 
     def add(self, name: str) -> str:
-        """Give a client an address; returns ``host:port``."""
+        """Give a client addresses; returns its connect string."""
         host = f"127.0.1.{len(self._names) + 1}"
-        self._names[host, _PORT] = name
-        return f"{host}:{_PORT}"
+        self._names[host] = name
+        return ",".join(f"{host}:{port}" for port in self._ports)
 
     def name_at(self, address: Any) -> str | None:
         """Return whose address this is; None if it is no client's."""
-        return self._names.get(address[:2]) if isinstance(address, tuple) else None
+        if isinstance(address, tuple) and address[1] in self._ports:
+            return self._names.get(address[0])
+        return None
 
 
 class _Poller:
@@ -92,13 +98,13 @@ class _Poller:
 
 @contextmanager
 def sockets_replaced(
-    turns: Turns, addresses: Addresses, connect: Callable[[str], socket.socket]
+    turns: Turns, addresses: Addresses, connect: Callable[[str, object], socket.socket]
 ) -> Iterator[None]:
     """Replace what is named in the rules, for as long as the block lasts.
 
     Sockets that are still open then are closed.
 
-    :param connect: makes a connection for a client, by its name, and returns its end.
+    :param connect: makes a connection for a client, by its name and its port, and returns its end.
     """
     made: list[socket.socket] = []
 
@@ -108,7 +114,7 @@ def sockets_replaced(
             _real_connect(sock, address)
             return
         timeout = sock.gettimeout()
-        with connect(name) as end:
+        with connect(name, address[1]) as end:
             os.dup2(end.fileno(), sock.fileno())
         sock.settimeout(timeout)
         made.append(sock)

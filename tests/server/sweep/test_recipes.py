@@ -68,6 +68,13 @@ def test_every_fault_at_every_request(name: str) -> None:
     assert report.results.cells == report.results.all_cells >= 8
 
 
+@pytest.mark.skipif(not NIGHTLY, reason="it takes a minute: HYPOTHESIS_PROFILE=nightly")
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_fault_of_an_ensemble(name: str) -> None:
+    report = sweep(RECIPES[name](), orders=None, budget=LONG, allow=KNOWN.get(name, []), ensemble=3)
+    assert report.results.cells == report.results.all_cells >= 8
+
+
 def test_every_order_of_two_contenders() -> None:
     report = sweep(RECIPES["lock"](), faults=None, orders="all")
     assert report.results.exhausted

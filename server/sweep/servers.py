@@ -1,0 +1,138 @@
+"""The server of a run, or the servers of its ensemble: what is held at each, and where a client connects.
+
+The rules:
+
+1. In an ensemble clients begin at the followers, each at the next one. Nobody begins at the leader, so its
+   loss is the same for all.
+2. A client gets the addresses of all servers, and may shuffle them. So an address means a server only once
+   the client tries it: the first one is that of the server at which the client begins, the next one that of
+   the server behind, and the last one that of the leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+import attrs
+import trio
+
+from ..app.embedded import open_server
+from ..app.embedded_ensemble import open_ensemble
+from ..net.connection import Connection
+from ..testing.controls import Controls
+from ..testing.controls.member import MemberControls
+from ..testing.ensemble import LocalEnsemble
+from ..testing.holding import HeldMessage, MessageKind
+from ..testing.host import LocalServer
+from ..testing.observers import Observer
+from ..testing.running import Running
+
+_KINDS: Final[Sequence[MessageKind]] = ("request", "reply", "event")
+_FIRST_ZXID: Final = 1 << 32
+"""An ensemble takes its first zxid from the clock, and so would differ from run to run."""
+
+
+def open_servers(
+    settings: Mapping[str, Any], members: int | None
+) -> AbstractAsyncContextManager[LocalServer | LocalEnsemble]:
+    """Start the server of a run, or an ensemble.
+
+    :param members: how many servers an ensemble has; None for a single server.
+    """
+    if members is None:
+        return open_server(**settings, record=False)
+    return open_ensemble(members, **settings, initial_zxid=_FIRST_ZXID, record=False)
+
+
+@attrs.frozen(eq=False)
+class Held:
+    """A message that is held.
+
+    :ivar server: the server that holds it.
+    """
+
+    server: Controls
+    message: HeldMessage
+    connection: Connection
+
+    def release(self) -> None:
+        """Let it pass."""
+        self.server.release(self.message.number)
+
+    def lose(self) -> None:
+        """Throw it away."""
+        self.server.lose(self.message.number)
+
+
+class Servers:
+    """
+    :param local: the controls of the server, or of the ensemble.
+    :ivar ensemble: the controls of the ensemble; None for a single server.
+    :ivar each: the controls of each server.
+    :ivar whole: the controls of the server; in an ensemble, of the server that has applied the most.
+    """
+
+    def __init__(self, local: LocalServer | LocalEnsemble) -> None:
+        self.ensemble = local if isinstance(local, LocalEnsemble) else None
+        self.each: Sequence[Controls] = [local] if isinstance(local, LocalServer) else list(local)
+        self.whole: Controls = local if isinstance(local, LocalServer) else _Newest(local, 1)
+        self._holds: list[tuple[Controls, int]] = []
+        self._begin: dict[str, int] = {}
+        self._at: dict[tuple[str, object], Controls] = {}
+
+    # --- what is held ------------------------------------------------------------------------------------
+
+    def hold(self, observer: Observer) -> None:
+        """Hold each request, reply and event from now on, and tell an observer what happens."""
+        for server in self.each:
+            server.running.observe(observer)
+            self._holds += [(server, server.hold(kind)) for kind in _KINDS]
+
+    def stop_holding(self, observer: Observer) -> None:
+        """Let everything pass from now on."""
+        holds, self._holds = self._holds, []
+        for server, hold in holds:
+            server.stop_holding(hold)
+            server.running.unobserve(observer)
+
+    def held(self) -> list[Held]:
+        """List the messages that are held, those of each server from the oldest on."""
+        return [
+            Held(server, message, server.running.gate.connection_held(message.number))
+            for server in self.each
+            for message in server.running.gate.held()
+        ]
+
+    # --- where clients connect ---------------------------------------------------------------------------
+
+    def server_of(self, client: str, address: object) -> Controls:
+        """Return the server that a client finds at an address: rule 2."""
+        first = self._begin.setdefault(client, len(self._begin))
+        if (client, address) not in self._at:
+            *followers, leader = self.each
+            tried = sum(one == client for one, _ in self._at)
+            is_last = tried >= len(followers)
+            self._at[client, address] = leader if is_last else followers[(first + tried) % len(followers)]
+        return self._at[client, address]
+
+    def open_stream(self, client: str, address: object = None) -> trio.abc.HalfCloseableStream:
+        """Connect a client without a socket; returns its end.
+
+        :raises ConnectionRefusedError: the server is down.
+        """
+        server = self.server_of(client, address)
+        if isinstance(server, MemberControls) and server.ensemble.role(server.number) == "down":
+            raise ConnectionRefusedError("this server is down")
+        return server.running.open_stream(client)
+
+
+class _Newest(MemberControls):
+    """The controls of the server that has applied the most."""
+
+    @property
+    def running(self) -> Running:
+        ensemble = self.ensemble.running
+        newest = max(ensemble.host.ensemble.members.values(), key=lambda member: member.position)
+        return ensemble.parts[newest.number]
