@@ -67,11 +67,14 @@ def counter(
     :param add: adds 1. An error is a finding, except one that says that the session has ended.
     """
 
+    from ...recipes.base.running import steady
+
     async def scenario(lab: Lab) -> None:
         everybody = await _clients(lab, clients)
         await lab.together(*(partial(add, zk) for zk in everybody))
-        await everybody[0].sync("/")  # its server may lag behind the other client's
-        value = await read(everybody[0])
+        first = everybody[0]
+        await steady(first, first.sync)  # its server may lag behind
+        value = await read(first)
         assert value == clients, f"{clients} clients have added 1 each, and it is {value}"
 
     return scenario
