@@ -362,7 +362,7 @@ class ZooKeeper(TaskFace, of=TrioZooKeeper):
         return self._trio.closing
 
     def submit(self, operation: Operation[T]) -> Pending[T]:
-        """Send an operation without waiting for its result. So a single task can pipeline operations.
+        """Send an operation without waiting for its result, so that a single task can pipeline operations.
 
         Cancelling a wait on the :class:`Pending` does not cancel the operation.
         """

@@ -120,7 +120,8 @@ class Queue(ItemQueue, of=TrioQueue):
       lost and the item is gone.
 
     Cost: a put is 1 request, with ``native`` 1 more in the background. A safe get is 3 requests, an unsafe
-    one 2. In addition the items are listed when the last list is used up, and watched while a thread waits.
+    one 2. In addition the items are listed whenever the last list is used up, and they are watched while a
+    thread waits.
     """
 
     _trio: TrioQueue

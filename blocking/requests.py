@@ -26,15 +26,15 @@ class Request(ThreadFace, Generic[T], of=TrioRequest):
     :ivar path: the path that errors name.
     :ivar parse: makes the result of a whole reply frame. It raises ZooKeeperError for the operation's own
         error, and anything else if the reply is malformed, which ends the connection.
-    :ivar refusal: makes the error for a code of the server; None for that of the code alone.
+    :ivar refusal: makes the error for a code of the server; None for the plain error of the code.
     :ivar retry: whether the request may be sent again after its reply was lost (reads).
     :ivar sent: whether any connection has sent it: if so, it may have been applied.
     :ivar settled: whether it has an outcome.
     :ivar error: why there is no result.
-    :ivar xid: its number on the present connection; 0 while it is not sent on that.
+    :ivar xid: its number on the present connection; 0 until this connection has sent it.
     :ivar sent_at: when it was sent last, in seconds of the session's clock.
-    :ivar give_up_at: when it fails if there is no connection, in seconds of the session's clock; None until
-        there was a moment without one.
+    :ivar give_up_at: when it fails if there is no connection, in seconds of the session's clock; None as
+        long as there was a connection all the time.
     """
 
     _trio: TrioRequest[Any]

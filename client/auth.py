@@ -2,13 +2,13 @@
 
 The rules:
 
-* Before a connection serves anything else comes the SASL login, if there is one, then all other credentials
-  together (sasl.md section 11). Watches are armed after that: a server sends events only to those who may
-  read the znode.
-* A SASL login takes two rounds: an empty token, which is answered with a challenge; then the proof that the
-  client has the password, which is answered with the proof that the server has it.
-* Whatever else the server answers is final for the name and the password. That includes a null token, which
-  says that the server knows no SASL.
+* A connection begins with the SASL login, if there is one. Then all other credentials follow together
+  (sasl.md section 11). Watches are armed last, because a server sends events only to clients that may read
+  the znode.
+* A SASL login takes two rounds. The client sends an empty token, and the server sends a challenge. The
+  client proves that it has the password, and the server proves the same.
+* Any other answer of the server refuses the name and the password. A null token says that the server knows
+  no SASL.
 * The password is never sent. Without TLS, an eavesdropper can still try passwords on what is sent, and can
   take over the connection after the login.
 """
@@ -67,12 +67,12 @@ class Credential:
 
 
 _CNONCE_SIZE = 15
-"""Bytes of chance in the client's nonce, which has 30 characters."""
+"""The random bytes in the client's nonce, which has 30 characters."""
 
 
 @attrs.frozen
 class SaslUser:
-    """A name and a password to log in by on every connection."""
+    """The name and the password for the login on every connection."""
 
     name: str
     password: str = attrs.field(repr=False)
@@ -91,7 +91,7 @@ class SaslLogin:
         self.over = False
 
     def answer(self, token: bytes | None) -> bytes:
-        """Return what to send after a token of the server; after the last one nothing.
+        """Return the answer to a token of the server; nothing after the last token.
 
         :raises AuthFailedError: the server refuses the login, or does not prove that it has the password.
         """
@@ -155,8 +155,8 @@ class SaslLogin:
 class Authentication:
     """The requests of one connection, and the answers to them.
 
-    :param user: who logs in by SASL; None for nobody.
-    :param credentials: what else to send.
+    :param user: the user who logs in by SASL; None for nobody.
+    :param credentials: the other credentials to send.
     :param next_xid: returns the number of the next request.
     :param send: sends a request: xid, op code, body.
     """

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 class Background:
-    """Tasks that run until :meth:`cancel`, even if everything around them is cancelled: when the client's
-    block is cancelled from outside, it still takes a connection to close the session."""
+    """Tasks that run until :meth:`cancel`, even if everything around them is cancelled. When the client's
+    block is cancelled from outside, closing the session still needs a connection."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery

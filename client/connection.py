@@ -11,8 +11,8 @@ The phases (wire.md sections 4, 7, 12 and 16):
   is over.
 * AUTHENTICATING: the SASL login and the credentials are sent again, their answers are awaited. REFUSED: the
   server does not accept one of them.
-* READY: watches are armed again before the first request, and requests are served; by a read-only server
-  (ensemble.md section 7) only those that change nothing.
+* READY: the connection first arms the watches again, and then serves requests. A read-only server
+  (ensemble.md section 7) serves only requests that change nothing.
 * BROKEN follows from every phase: the peer is gone, silent, or has broken the protocol.
 
 The rules:
@@ -69,13 +69,13 @@ from .request import REQUEST_HEADER_SIZE, Request
 from .session_data import NO_PASSWORD, SessionData
 
 _PING_AFTER = 1 / 3
-"""Of the session timeout, as in the C client."""
+"""This part of the session timeout, as in the C client."""
 _SILENCE_LIMIT = 2 / 3
-"""Of the session timeout, as in all clients. 1/3 is left to find another server before the session ends."""
+"""This part of the session timeout, as in all clients. The last third is for finding another server."""
 
 
 class Keepalive:
-    """What is known of the traffic with one server. Times are in seconds of the caller's clock.
+    """The record of the traffic with one server. Times are in seconds of the caller's clock.
 
     :ivar lease: the lease of the session; ``timeout`` is the session timeout, in seconds.
     :ivar sent_at: when anything was sent last; ``received_at``: when anything came last.
@@ -98,7 +98,7 @@ class Keepalive:
         return deadline
 
     def complaint(self, now: float) -> str | None:
-        """Return why the server is to be given up; None if it is not. Then what is due is to be sent."""
+        """Return why to give up the server. None means: keep it, and send what is due."""
         if now >= self._silence_limit:
             return f"the server was silent for {now - self.received_at:.1f} s"
         if now >= self._acknowledgement_due:
@@ -116,7 +116,7 @@ class Keepalive:
 
     @property
     def ping_open(self) -> bool:
-        """True if a ping waits to be sent, or for its answer."""
+        """True if a ping waits to be sent, or waits for its answer."""
         return self.pings or self._pinged_at is not None
 
     def ping_sent(self, now: float) -> None:
@@ -164,13 +164,13 @@ _HANDSHAKE_LIMIT = 1024
 _CONNECT_RESPONSE_SIZE = 36
 """Bytes, without the read-only byte at the end, which may be missing (wire.md section 4.3)."""
 _SEND_CHUNK = 64 * 1024
-"""Bytes of requests that are joined for one write: enough to make the cost of a write small."""
+"""Requests are joined up to this many bytes for one write, so that the cost of a write is small."""
 _REARM_CHUNK = 128 * 1024
 """Bytes of paths in one request that arms watches again, as in the Java client (wire.md section 16)."""
 _REARM_HEADER = 64
-"""Bytes. More than what a request that arms watches again has besides its paths."""
+"""Bytes: an upper bound for the parts of a request to arm watches that are not paths."""
 _FRAMES_AT_ONCE = 1000
-"""Frames that are taken out of the buffer together; it bounds the size of a list."""
+"""The largest number of frames taken out of the buffer together."""
 
 _REQUEST_HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
 _PING = frame(RequestHeader(PING_XID, OpCode.PING).encode())
@@ -203,7 +203,7 @@ class _ViolationError(Exception):
 class Connection:
     """A connection that has just been opened. Times are in seconds of the caller's clock.
 
-    :param probing: only find out whether the session is still alive; serve no requests.
+    :param probing: only find out whether the session is alive; serve no requests.
     :param apart: ask a read-only server for a session of its own, because it attaches no other.
     :ivar phase: see above.
     :ivar reason: why it is BROKEN, EXPIRED or REFUSED.
@@ -211,7 +211,7 @@ class Connection:
     :ivar in_flight: requests that were sent and not answered, the oldest first.
     :ivar ready_since: when it became READY; infinity until then.
     :ivar read_only: whether the server is read-only. Its sessions are its own: they prove nothing about ours.
-    :ivar drained: whether it was left, and nothing was lost with it.
+    :ivar drained: whether the client has left it without losing a request.
     """
 
     def __init__(
@@ -299,9 +299,8 @@ class Connection:
     def receive_data(self, data: bytes, now: float) -> bool:
         """Handle bytes from the server.
 
-        :returns: whether :meth:`next_deadline` may come earlier than before: the answer to a ping makes the
-            next one due, an answer of the leader moves the lease, and each phase has deadlines of its own.
-            All other input can only move it later.
+        :returns: whether :meth:`next_deadline` may come earlier than before. It may after the answer to a
+            ping, after an answer of the leader, and in a new phase. All other input can only move it later.
         """
         phase, keepalive = self.phase, self._keepalive
         if phase in _OVER:
@@ -384,7 +383,7 @@ class Connection:
         )
 
     def exchanged(self, done: list[Exchange], open: Exchange | None) -> None:
-        """Note exchanges that another has made over the connection.
+        """Note exchanges that another thread has made over the connection.
 
         :param done: the exchanges that are over, with a reply.
         :param open: the exchange that is still open, if there is one.
@@ -492,7 +491,7 @@ class Connection:
             self._serve(now)
 
     def _authenticated(self, authentication: Authentication, code: int, payload: bytes, now: float) -> None:
-        """Take the answer to a part of what this connection began with."""
+        """Take the answer to one of the requests with which this connection began."""
         try:
             authentication.receive(code, payload)
         except AuthFailedError as error:
@@ -567,9 +566,9 @@ class Connection:
             raise _ViolationError(f"an unexpected reply with xid {xid}, error {code}")
 
     def _other_reply(self, xid: int, code: int, payload: bytes, now: float) -> None:
-        """Take a reply that is not for the oldest request: to what this connection began with, or one that
-        has overtaken others. The server's connection layer answers authentication and refuses requests at
-        once, ahead of earlier requests (wire.md section 7); all else is a violation.
+        """Take a reply that is not for the oldest request. It may answer a request of the connection's
+        beginning. Or it overtook other replies: the server answers authentication and refuses requests at
+        once (wire.md section 7). Any other reply is a violation.
         """
         if self._authentication is not None and self._authentication.expects(xid):
             self._authenticated(self._authentication, code, payload, now)

@@ -5,8 +5,8 @@ The rules:
 * Each address of a name counts as a server of its own. Names are looked up again for each round of attempts.
 * In place of servers a connect string may have a name whose SRV records list them (:mod:`.srv`). The records
   are looked up again for each round, too.
-* When the list of servers changes, some clients move, so that all servers have equally many (wire.md
-  section 16). Chance is an argument.
+* When the list of servers changes, some clients move, so that all servers have equally many (wire.md section
+  16). The random numbers are an argument.
 * While a read-only server serves the client, the others are asked in turn, one at a time, by the four-letter
   word ``isro`` on a connection of its own (ensemble.md sections 7 and 13.1). The first is asked after 0.1 s.
   Each further pause is twice as long, up to 60 s. The first one that answers ``rw`` is taken. All that is as
@@ -46,7 +46,7 @@ class Host:
 
     @property
     def endpoint(self) -> tuple[str, int]:
-        """What two names of one server have in common."""
+        """The part that two names of one server have in common."""
         return self.address or self.name, self.port
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Service(Host):
 
 
 SRV_SCHEMES = ("srv+zk://", "dns-srv://")
-"""What stands before a name of SRV records. The second one is the Java client's."""
+"""The prefixes of a name of SRV records. The second one is the Java client's."""
 
 
 @attrs.frozen
@@ -92,7 +92,7 @@ class ConnectString:
         servers, slash, chroot = (rest if is_service else text).partition("/")
         if _LATER_SERVER.search(chroot):
             raise ValueError(
-                f"write the chroot once, behind the last server, as in 'a:2181,b:2181/app', not {text!r}"
+                f"write the chroot once, after the last server, as in 'a:2181,b:2181/app', not {text!r}"
             )
         chroot = slash + chroot.rstrip("/") if chroot else ""
         if chroot:
@@ -223,7 +223,7 @@ class HostCycle:
         return self._order[-1], pause
 
     def settled(self) -> None:
-        """Note that a connection has proved good: the next failure counts as the first."""
+        """Note that a connection has served for long enough: the next failure counts as the first."""
         self._pause = self.FIRST_PAUSE
         self._left = self.rounds = 0
 
@@ -288,11 +288,11 @@ class Resolver:
     * Each look-up is a task of its own. One that hangs delays no other, and a host has one at a time.
     * A host whose look-up fails or hangs keeps the addresses that it had. A host that never had an address
       stays in the list by its name.
-    * A service, if there is one, is looked up before the hosts that its records list. If that fails or hangs,
+    * The records of a service are looked up before the hosts that they list. If the look-up fails or hangs,
       the hosts of the last answer stay.
 
     :param start_soon: starts a task.
-    :ivar unresolved: the hosts that never had an address, and why.
+    :ivar unresolved: the hosts that never had an address, with the reasons.
     """
 
     def __init__(self, hosts: Iterable[Host], start_soon: Callable[..., Any]) -> None:
@@ -304,7 +304,7 @@ class Resolver:
         self.replace(hosts)
 
     def replace(self, hosts: Iterable[Host]) -> None:
-        """Take other hosts, or another service. Those that are known keep their addresses."""
+        """Use other hosts, or another service. Known hosts keep their addresses."""
         hosts = tuple(hosts)
         services = tuple(host for host in hosts if isinstance(host, Service))
         if not services or services != self._services:
@@ -378,7 +378,7 @@ async def list_servers(hosts: Iterable[Host]) -> list[Host]:
 
 
 FULL, READ_ONLY = b"rw", b"ro"
-"""The answers of servers that serve writes, and of those that do not."""
+"""The answers of full servers and of read-only servers."""
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 60.0

@@ -70,20 +70,20 @@ PROOFS = with_flags(Flags.TAKES_ZXID | Flags.IN_MULTI) - {CLOSE_SESSION} | {OpCo
 
 # Parts of the session timeout:
 REPORTED = 1 / 3
-"""The leader knows by now what was answered so long ago."""
+"""After this time the leader knows what a follower has answered."""
 PROOF_PERIOD = 1 / 5
-"""The next answer of the leader is due so long after the last one, at the latest."""
+"""The longest time between two answers of the leader."""
 PROOF_GAIN = 1 / 8
-"""The next answer is due earlier if it moves the deadline on by so much."""
+"""The next answer is due earlier if it moves the deadline by this much."""
 PROOF_PAUSE = 1 / 24
 """The pause after a ``sync`` that the server refused: a server in trouble gets at most 24 per timeout."""
 PROOF_LIMIT = 1 / 4
-"""A server may be silent for so long while a ``sync`` is unanswered. Then there is time to find another."""
+"""A server may leave a ``sync`` unanswered for this time. Then there is still time to find another server."""
 _SHORT = 1 / 5
-"""Less than so much is left only if the leader does not answer. With the usual margin, what is held is lost
+"""The lease gets shorter than this only if the leader does not answer. With the usual margin, a lock is lost
 1/10 of the timeout later."""
 _SPACING = 1 / 24
-"""Of the answers that come within so long after a noted one, none is noted: it bounds the list."""
+"""After a noted answer, no answer is noted for this time. This bounds the list."""
 
 
 class Lease:
@@ -112,8 +112,8 @@ class Lease:
         return bool(self._keepers)
 
     def keep(self, moved: Callable[[], object], now: float) -> None:
-        """Keep the lease from ending, as far as the servers allow, until :meth:`release`. If little of it is
-        left now, that is because nobody has kept it, and no reason to warn.
+        """Keep the lease from ending, as far as the servers allow, until :meth:`release`. A lease that is
+        short now is no reason to warn: nobody has kept it so far.
 
         :param moved: called after each change of ``deadline``; it must not raise.
         """
@@ -215,7 +215,7 @@ class LeaderSync:
 
     @property
     def _wanted(self) -> bool:
-        """True if none is on its way."""
+        """True if no ``sync`` is on its way."""
         return self._last is None or self._last.settled
 
     def due(self, lease_due: float, timeout: float) -> float:

@@ -21,11 +21,11 @@ from .machine import SessionMachine
 from .request import Request
 
 _REGULAR = 3
-"""Calls of one thread, one after the other, after which the connection is lent to it."""
+"""After this many calls in sequence, a thread gets the connection."""
 
 
 class Keeper(Protocol):
-    """What keeps the session connected: :class:`.Runner`, which says what these are."""
+    """The part of :class:`.Runner` that lending needs; its members are described there."""
 
     machine: SessionMachine
     socket: socket.socket | None
@@ -47,9 +47,9 @@ class Keeper(Protocol):
 class Lending:
     """Lends one connection after the other.
 
-    :ivar asker: who has made the last call; None if nobody who borrows.
+    :ivar asker: the thread that has made the last call; None if it cannot borrow.
     :ivar loan: the present one; None while the loop runs.
-    :ivar _regular: who has made so many calls in sequence, and when the last one.
+    :ivar _regular: the thread that calls in sequence, the number of its calls, and the time of the last one.
     :ivar _offering: the task that waits while the connection is offered.
     """
 
@@ -61,7 +61,7 @@ class Lending:
         self._offering: trio.lowlevel.Task | None = None
 
     async def offer(self) -> None:
-        """Lend the connection for a while, if a thread calls in sequence, and nobody else does."""
+        """Lend the connection for a while, if a single thread calls, in sequence."""
         keeper = self._keeper
         asker, self.asker = self.asker, None
         now = trio.current_time()
@@ -86,7 +86,7 @@ class Lending:
         self.asker, self._regular = None, (None, 0, 0.0)  # a thread that has ended may have a bell
 
     def submit_late(self, request: Request[Any]) -> None:
-        """Send a request that was to be sent over a loan. If it cannot be sent, it fails."""
+        """Send a request that the thread could not send over its loan. A request that is too large fails."""
         try:
             self._keeper.submit(request)
         except Exception as error:

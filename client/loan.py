@@ -12,8 +12,9 @@ The rules:
 * The thread makes one exchange at a time, in two steps: it sends the request, and it reads the reply. A
   handler of a signal that calls the client in between asks the loop.
 * The connection is in the *cell*, a list of at most one item. A step takes the item out, does its system
-  call, notes the outcome, and puts the item back; the loop takes the item out for ever. A step is one call of
-  C: the handler of a signal, or KeyboardInterrupt, can come before it and after it, but not in between. So
+  call, notes the outcome, and puts the item back. The loop takes the item out for ever. A step is a single
+  call into C, so a signal's handler or KeyboardInterrupt can come before or after the step, but not inside
+  it. So
   the loop can take the connection at any moment, from a thread that runs, waits, or was stopped, and the
   outcomes say what has happened.
 * Thread and loop conclude from the same outcomes whose exchange it is (:attr:`Exchange.answered`):
@@ -27,10 +28,11 @@ The rules:
   and other bytes, or none        waits for the loop           handles the bytes: an event, a part, the end
   an OSError                      waits for the loop           ends the connection
   ==============================  ===========================  ==============================================
-* A step ends within microseconds, if its thread gets a processor. The loop waits for that as long as the
-  lease of the session lasts, and then ends the connection: the exchange is that of the first who takes its
-  claim. Meanwhile the loop stands, for all clients of the process.
-* A loan is short (``LOAN_TIME``), because in its pauses nobody reads: an event waits for so long at most.
+* A step ends within microseconds, if its thread gets a processor. The loop waits for the step until the
+  lease of the session ends, and then ends the connection. Whoever takes the claim of the exchange first
+  concludes it. While the loop waits, it serves no client of the process.
+* A loan is short (``LOAN_TIME``), because nobody reads while the thread pauses. So an event waits for at
+  most this time.
 """
 
 from __future__ import annotations
@@ -49,12 +51,13 @@ from .request import REQUEST_HEADER_SIZE, Request
 LOAN_TIME = 0.01
 """Seconds. Long enough to make the price of a loan, two wake-ups of the loop, small for each of its calls."""
 _LARGEST = 64 * 1024
-"""Bytes of a request on loan, and of one read: what a kernel takes and gives at once."""
+"""Bytes: the largest request on loan, and the size of one read. A kernel takes and gives this much at
+once."""
 _LEAST_LOOKS = 2000
-"""Looks at whether a step has ended, also if the lease is over: a process that was stopped goes on with a
-lease that is over, and the step of its thread has had no time."""
+"""The number of looks at a step even if the lease is over. A process that was stopped continues with a lease
+that is over, and its thread needs time to end the step."""
 _STEP_PAUSE = 0.0001
-"""Seconds between two looks at whether a step has ended, at first; ``_LONGEST_PAUSE``: at last."""
+"""Seconds between the first two looks at a step. The pauses grow to ``_LONGEST_PAUSE``."""
 _LONGEST_PAUSE = 0.01
 
 _HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
@@ -62,16 +65,16 @@ _REPLY = struct.Struct(">iiqi")  # the length of the frame, xid, zxid, error
 
 
 class Lender(Protocol):
-    """What can lend a connection. It is used in its loop."""
+    """A client that can lend its connection. Its methods are called in its loop."""
 
     def lend(self) -> bool:
-        """Lend it, for the loop is about to wait. Returns False if it is needed here."""
+        """Lend the connection, because the loop is about to wait. Returns False if the loop needs it."""
 
     def take_back(self) -> None:
-        """Take it back, because the loop continues."""
+        """Take the connection back, because the loop continues."""
 
     def end_connection(self, reason: str) -> None:
-        """End it, for what came or what was done while it was lent is wrong."""
+        """End the connection, because something wrong came or was done while it was lent."""
 
 
 class Borrower(Protocol):
@@ -100,7 +103,7 @@ class Exchange:
     :ivar outcomes: the outcomes of the steps: how many bytes were sent, then the bytes that came; at the end
         an OSError.
     :ivar adopt: called in the loop when the loop continues it.
-    :ivar claim: empty if thread or loop has concluded on its own that the exchange is over.
+    :ivar claim: empty once the thread or the loop has concluded that the exchange is over.
     :ivar sent_at: a time in seconds of ``time.monotonic()``, like ``received_at``.
     :ivar code: the error code of the reply; ``zxid``: its zxid.
     """
@@ -144,7 +147,7 @@ class Exchange:
 
     @property
     def unsent(self) -> bytes:
-        """What the kernel has not taken of the request."""
+        """The part of the request that the kernel has not taken."""
         return b"" if self.failed else self.frame[self.outcomes[0] :]
 
     @property
@@ -158,7 +161,7 @@ class Exchange:
         return bool(self.outcomes) and isinstance(self.outcomes[-1], OSError)
 
     def take_claim(self) -> bool:
-        """Return whether the other side has not taken it."""
+        """Return whether this side is the first to take the claim."""
         try:
             self.claim.pop()
         except IndexError:
@@ -173,8 +176,8 @@ class Loan:
     :param xid: the number of the last request.
     :param request_limit: bytes of the largest request; ``reply_limit``: of the largest reply.
     :ivar fileno: the file descriptor of the socket.
-    :ivar borrower: who has it.
-    :ivar desk: what the borrower waits with; set by the borrower.
+    :ivar borrower: the thread that has the connection.
+    :ivar desk: the object that the borrower waits with; set by the borrower.
     """
 
     def __init__(
@@ -197,7 +200,7 @@ class Loan:
         """Send a request.
 
         :param adopt: called in the loop if the loop continues the exchange.
-        :raises TakenError: nothing was sent: the loop is to do it.
+        :raises TakenError: nothing was sent, and the loop must send it.
         """
         if len(request.body) + REQUEST_HEADER_SIZE > self._request_limit or self._open is not None:
             raise TakenError
@@ -212,7 +215,7 @@ class Loan:
         return exchange
 
     def receive(self, exchange: Exchange) -> bytes | None:
-        """Read what has come. Returns the reply, behind its length; None if the loop must continue."""
+        """Read what has arrived. Returns the reply without its length; None if the loop must continue."""
         if not exchange.is_sent:
             return None
         self._step(exchange, self._receive, self._read_size)
@@ -256,8 +259,8 @@ class Loan:
     # --- the loop ----------------------------------------------------------------------------------------
 
     def take(self, lease: float) -> tuple[list[Exchange], Exchange | None]:
-        """Take the connection back. Returns the exchanges that are over, with a reply, and the one that is to
-        be continued, if there is one.
+        """Take the connection back. Returns the exchanges that have a reply, and the open one, if there is
+        one.
 
         :param lease: when the lease of the session ends, in seconds of ``time.monotonic()``.
         """

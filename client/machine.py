@@ -18,8 +18,9 @@ The rules:
   connection waits for one, at most for the session timeout.
 * A read-only server has sessions of its own. While one serves us, our session stays what it is, and the next
   full server attaches it again. Requests that need the leader fail at once.
-* When a serving connection ends, every write in flight fails, and every write behind them in the queue:
-  a program that pipelines A and B must never see B applied without A. Reads go back to the queue. They fail
+* When a serving connection ends, every write in flight fails, and so does every write behind them in the
+  queue. A program that pipelines A and B must never see B applied without A. Reads go back to the queue.
+  They fail
   if there is no connection for the session timeout.
 """
 
@@ -70,14 +71,14 @@ _OPEN = (*UNSERVED, *SERVED)
 class SessionMachine:
     """The state of a session.
 
-    :ivar data: what one connection leaves to the next.
+    :ivar data: the state that one connection leaves to the next.
     :ivar generation: 1 for the first session, one more for each that replaces an expired one.
     :ivar on_state_change: called with each new state.
     :ivar on_lease_short: called when the lease is nearly over and is kept.
     :ivar fatal: why there will never be a session; None as long as there may be one.
     :ivar refusal: a server has refused an identity since the last connection that served; None if none has.
-    :ivar dismissed: whether the last server may be one that serves only its own, read-only sessions: it said
-        so, or it has closed the connection without a byte.
+    :ivar dismissed: whether the last server may be one that serves only its own, read-only sessions. Such a
+        server says so, or closes the connection without sending a byte.
     :ivar peer: the name of the server, for errors; ``""`` if the caller does not say.
     :ivar why: why the last connection, or the last attempt to open one, failed.
     """
@@ -172,7 +173,7 @@ class SessionMachine:
 
     def abandon(self) -> None:
         """Stop now. Every request that is not settled fails. If no request to close the session was sent,
-        the session lives on there until it expires."""
+        the session stays on the server until it expires."""
         if self.state in _OPEN:
             self._finish(SessionState.CLOSED, ClosingError(message="the client was closed"))
         self.data.watches.end(ClosingError(message="the client was closed"))
@@ -210,7 +211,7 @@ class SessionMachine:
         return self._connection.ready_since if self._connection is not None else math.inf
 
     def connect_failed(self, reason: str) -> None:
-        """Note that no connection could be opened. Requests that fail for lack of a connection name the
+        """Note that no connection could be opened. Requests that fail without a connection name this
         reason."""
         self.why = reason
 
@@ -267,7 +268,7 @@ class SessionMachine:
         return served and self._connection is not None and self._connection.is_quiet
 
     def exchanged(self, done: list[Exchange], open: Exchange | None, now: float) -> None:
-        """Note exchanges that another has made over the connection, and continue.
+        """Note exchanges that another thread has made over the connection, and continue.
 
         :param done: the exchanges that are over, with a reply.
         :param open: the exchange that is still open, if there is one.
@@ -372,7 +373,7 @@ class SessionMachine:
             request.fail(ConnectionLossError(request.path, message, sent=request.sent))
 
     def _first_waiting(self) -> Request[Any] | None:
-        """Return the first request of the queue. It is also the first whose time to give up comes."""
+        """Return the first request of the queue. No other request gives up earlier."""
         outbox = self.data.outbox
         while outbox and outbox[0].settled:
             outbox.popleft()

@@ -156,8 +156,8 @@ class Reporter:
 _log = logging.getLogger(__package__)
 
 _AGAIN_AFTER = 60.0
-"""Seconds after which the failure of the same server is a warning again. In between it is for debugging:
-while all servers are down, each of them fails about twice a second."""
+"""Seconds after which the failure of the same server is logged as a warning again, and not at DEBUG. While
+all servers are down, each of them fails about twice a second."""
 
 
 class Log(Observer):

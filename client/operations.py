@@ -78,7 +78,7 @@ NOT_ENCODABLE = (TypeError, ValueError, AttributeError, struct.error)
 
 @cache
 def _reader(kind: Any) -> Callable[[Any], Any]:
-    """Reads the fields of such a record: its only one, or a tuple of all."""
+    """Reads the fields of a record: the only field, or a tuple of all fields."""
     return attrgetter(*kind.__match_args__)
 
 
@@ -91,7 +91,7 @@ class Operation(Generic[T]):
     :ivar opcode: the row of the table.
     :ivar path: the path that errors name.
     :cvar idempotent: whether the client itself may repeat the operation when the reply is lost.
-    :cvar advice: the words of errors that this operation knows more of, by code; fields of it in braces.
+    :cvar advice: texts for errors that this operation can explain, by error code; braces name its fields.
     """
 
     __slots__ = ()
@@ -124,7 +124,7 @@ class Operation(Generic[T]):
         return f"{type(self).__name__}({', '.join(self._shown())})"
 
     def _shown(self) -> list[str]:
-        """The arguments, without those that are left out and without the data, which may be secret."""
+        """The arguments that were given, without the data, which may be secret."""
         shown = []
         for field in attrs.fields(type(self)):  # type: ignore[arg-type]
             value = getattr(self, field.name)
@@ -282,7 +282,7 @@ class _WatchableRead(Operation[T]):
 
 
 class Exists(_WatchableRead[Stat]):
-    """The Stat. Where there is no such znode, the error is NoNodeError, and the watch is armed."""
+    """The Stat. If there is no such znode, the error is NoNodeError, and the watch is armed."""
 
     __slots__ = ()
     opcode = OpCode.EXISTS

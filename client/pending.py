@@ -1,7 +1,7 @@
-"""Waiting for a request: the one place where tasks and requests meet.
+"""Waiting for a request: the only place where tasks and requests meet.
 
-A coroutine that waits for requests alone, as the methods of the client do, needs no task: :class:`Taskless`
-runs it. So the faces for threads and for asyncio pay for no switch of tasks.
+Most methods of the client wait for requests and for nothing else. Such a coroutine needs no task:
+:class:`Taskless` runs it. So the APIs for threads and for asyncio pay for no switch of tasks.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Pending(Request[T]):
 
 
 def runs_in_task() -> bool:
-    """Return whether a task does this, which may be cancelled already, and not a :class:`Taskless`."""
+    """Return whether the caller is a task, which may be cancelled, and not a :class:`Taskless`."""
     return not thread.taskless
 
 
 def sends_itself() -> bool:
-    """Return whether a thread does this that sends its requests itself."""
+    """Return whether the caller is a thread that sends its requests itself."""
     return thread.sends
 
 
@@ -88,7 +88,7 @@ async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]]
 
 
 class _HandOver:
-    """What a coroutine without a task waits for."""
+    """The request that a coroutine without a task waits for."""
 
     def __init__(self, request: Request[Any], on_cancel: Callable[[Request[Any]], object] | None) -> None:
         self.request = request
@@ -99,7 +99,7 @@ class _HandOver:
 
 
 class Taskless:
-    """Runs a coroutine that waits for requests alone. Use it in the thread of the client.
+    """Runs a coroutine that waits only for requests. Use it in the thread of the client.
 
     :param done: called with the result, or with None and the error. It must not raise.
     """
@@ -114,11 +114,11 @@ class Taskless:
 
     @property
     def request(self) -> Request[Any] | None:
-        """What it waits for; None if it does not wait."""
+        """The request that it waits for; None if it does not wait."""
         return self._waits_for.request if self._waits_for is not None else None
 
     def close(self) -> None:
-        """End the coroutine, and call nothing."""
+        """End the coroutine without calling ``done``."""
         if self._waits_for is not None:
             self._waits_for.request.forget(self._go_on)
             self._waits_for = None

@@ -6,12 +6,13 @@ the server remove a watch when the last user has gone.
 
 Three facts shape it:
 
-* A user counts from the moment at which the read is *submitted* (``reserve``), not from the reply: a removal
-  that is sent in between would remove the new watch, too.
-* Servers 3.6 to 3.8 keep one mode for each connection and path, that of the last request (semantics.md
-  section 17): a one-shot watch would end a persistent one at the same path, and a persistent one a recursive
-  one. So a request for the lesser mode does not ask the server: its user gets the events of the greater
-  watch. A recursive watch has no CHILD events: the registry makes those of the path itself, from the events
+* A user counts from the moment at which the read is *submitted* (``reserve``), not from the reply. Otherwise
+  a removal that is sent in between would remove the new watch, too.
+* Servers 3.6 to 3.8 keep one mode for each connection and path: the mode of the last request (semantics.md
+  section 17). A one-shot watch would end a persistent watch at the same path, and a persistent watch would
+  end a recursive one. So a request for the lesser mode does not ask the server: its user gets the events of
+  the greater watch. A recursive watch has no CHILD events: the registry makes those of the path itself, from
+  the events
   of the children.
 * The same servers cannot remove a persistent watch alone (they do not know the watcher types 4 and 5). So a
   persistent watch is removed together with all other watches of its path, once the path has no users.
@@ -110,7 +111,7 @@ class _Path:
     """The users of one path.
 
     :ivar users: the users whose watches are armed.
-    :ivar reserved: the kinds of those whose requests are on their way.
+    :ivar reserved: the kinds of the watches whose requests are on their way.
     :ivar superfluous: whether the server may watch more here than the users need.
     :ivar recursive: whether the server has a recursive watch here.
     """
@@ -317,7 +318,8 @@ class WatchRegistry:
         return Rearm(OpCode.SET_WATCHES2, record, watchers)
 
     def expired(self) -> None:
-        """Note that the session has expired: one-shot watches end, lasting ones wait for the next session."""
+        """Note that the session has expired. One-shot watches end, and persistent watches wait for the next
+        session."""
         for path, entry in list(self._paths.items()):
             ended = [watcher for kind in _ONE_SHOT for watcher in entry.users.pop(kind, ())]
             for watcher in ended:
@@ -325,7 +327,7 @@ class WatchRegistry:
         self.disconnected()
 
     def end(self, error: Exception) -> None:
-        """Tell all users that no more events will come."""
+        """Inform all users that no more events will come."""
         paths, self._paths = self._paths, {}
         self._recursive.clear()
         for entry in paths.values():

@@ -1,6 +1,6 @@
-"""Making calls again: without end, for calls that may be carried out twice; or by a policy.
+"""Repeating calls: without end, if a call may be carried out twice; or by a policy.
 
-What an error says of the request that it belongs to:
+What an error says about its request:
 
 ======================================================== ==================================================
 :class:`ConnectionLossError`, ``sent`` is False          not applied: the request never left the client
@@ -66,7 +66,7 @@ class Outcome(enum.IntEnum):
     NONE = 0
     """No write was applied: the call can be made again as if nothing had happened."""
     MAYBE = 1
-    """A write may have been applied; none was for certain."""
+    """A write may have been applied, but no write was certainly applied."""
     SOME = 2
     """A write was applied."""
 
@@ -188,13 +188,12 @@ async def retry(
 
 
 async def pass_writes(zk: ZooKeeper) -> None:
-    """Wait until each write that the session has sent before, over a connection that was lost, is applied at
-    server of the present one, or refused. Then a read shows whether it was applied.
+    """Wait for the earlier writes of the session that were sent over a lost connection. Each of them is then
+    applied at the present server, or refused, and a read shows which.
 
-    A ``sync`` does not do that: the leader answers its own clients at once, although writes may be proposed
-    that are not committed yet (ensemble.md 3.8). A transaction without operations comes behind each of them.
-    What the session has sent over an earlier connection and the leader did not have by then is refused
-    (ensemble.md 2.2).
+    A ``sync`` does not do that: the leader answers a ``sync`` of its own clients at once, although proposed
+    writes may not be committed yet (ensemble.md 3.8). A transaction without operations is answered after all
+    of them. The leader refuses later arrivals from an earlier connection of the session (ensemble.md 2.2).
 
     :raises ZooKeeperError: as :meth:`~pyzk.client.ZooKeeper.multi`.
     """

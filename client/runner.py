@@ -32,12 +32,12 @@ Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Opens a stream to a host name and a port. It raises OSError if that fails."""
 
 _READ_SIZE = 64 * 1024
-"""Bytes in one read: hundreds of replies, in few system calls."""
+"""Bytes in one read: room for hundreds of replies, so that few system calls are needed."""
 _GOOD_AFTER = 1.0
 """Seconds. A connection that has served for so long has proved good: the next failure counts as the first."""
 _FIRST_SHARE = 1 / 4
-"""Of the session timeout, for the first round after a lost connection; 1/3 is left when a silent server is
-given up (connection.py)."""
+"""This part of the session timeout is for the first round after a lost connection. 1/3 of the timeout is
+left when the client gives up a silent server (connection.py)."""
 _MOST_DOUBLINGS = 10
 """Rounds after which the share has long been the whole timeout; an outage may have any number of rounds."""
 _SHORTEST_BUDGET = 0.5
@@ -56,7 +56,7 @@ class Runner:
     :ivar renews: whether a new session follows an expired one.
     :ivar on_end: called when the session has ended, and no new one follows.
     :ivar _send_now: the method of the stream, if it can send without waiting.
-    :ivar _unsent: what it has not taken; the writer sends that first.
+    :ivar _unsent: the bytes that the stream has not taken; the writer sends them first.
     :ivar in_sequence: whether at most one request was in flight when the last bytes came.
     :ivar socket: the socket of the connection, if it is a plain one.
     :ivar lending: hands the connection to callers in other threads.
@@ -111,9 +111,9 @@ class Runner:
         return self.reporter.observer is not None
 
     def go_on(self, unsent: bytes) -> None:
-        """Go on with what another has done with the connection.
+        """Continue after another thread has used the connection.
 
-        :param unsent: what is to be sent first.
+        :param unsent: the bytes to send first.
         """
         if unsent:
             self._unsent = unsent
@@ -137,7 +137,7 @@ class Runner:
                 self._timer.deadline = deadline
 
     def _after_input(self, nearer: bool = True) -> None:
-        """Go on after something has come in.
+        """Continue after input has arrived.
 
         :param nearer: whether the machine's next deadline may be earlier than it was.
         """
@@ -185,7 +185,8 @@ class Runner:
                 machine.renew()
 
     async def update_hosts(self, hosts: Sequence[Host]) -> None:
-        """Replace the servers, and move to another one if each server is to get its share of the clients.
+        """Replace the servers, and move to another one if a server would otherwise lack its share of the
+        clients.
 
         :param hosts: at least one.
         """

@@ -86,7 +86,7 @@ class Session:
 
     @contextmanager
     def waking(self, event: trio.Event) -> Iterator[None]:
-        """Set an event at the next change of state, too, if that comes inside of the block."""
+        """Also set this event at the next change of state, if the change comes inside the block."""
         self._woken.add(event)
         try:
             yield
@@ -155,7 +155,7 @@ class Session:
         self.wake()
 
     def wake(self) -> None:
-        """Have the tasks that wait for a change look again."""
+        """Wake the tasks that wait for a change."""
         self._changed.set()
         self._changed = trio.Event()
         woken, self._woken = self._woken, set()

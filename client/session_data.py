@@ -27,8 +27,8 @@ class Metrics:
     :ivar requests: how many requests were sent, by op code; without pings, and without the ``sync`` requests
         that keep a lease.
     :ivar connections: how many times a session was attached to a server.
-    :ivar suspended: seconds during which the client had a session and no connection, the present time
-        without a connection left out.
+    :ivar suspended: seconds during which the client had a session and no connection. The present
+        interruption is not counted yet.
     """
 
     requests: Counter[int] = attrs.Factory(Counter)
@@ -48,7 +48,7 @@ class SessionData:
     :ivar connect_budget: how long a server may take for handshake and authentication. A change counts from
         the next connection on.
     :ivar session_id: 0 without a session. Give id and password to take over a session.
-    :ivar sasl: who logs in by SASL, on each connection; None for nobody.
+    :ivar sasl: the user who logs in by SASL on each connection; None for nobody.
     :ivar read_only: whether to be served by read-only servers, too.
     :ivar request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :ivar reply_limit: the largest reply in bytes that is accepted.
@@ -79,8 +79,8 @@ class SessionData:
     xid: int = 0
 
     def next_xid(self) -> int:
-        """Return the number of the next request: from 1 up, and again from 1 after the largest int of 32
-        bits."""
+        """Return the number of the next request. Numbers begin with 1, and again with 1 after the largest
+        int of 32 bits."""
         self.xid = self.xid + 1 if self.xid < INT_MAX else 1
         return self.xid
 

@@ -1,9 +1,9 @@
 """SRV records: a name of the DNS that lists servers (RFC 2782).
 
-The rules, those of the Java client where it speaks of the same:
+The rules follow the Java client where it has any:
 
-* The name is asked for as it is written, as in ``_zookeeper._tcp.example.com``, and below the search domains
-  of this machine, as host names are.
+* The name is looked up as it is written, such as ``_zookeeper._tcp.example.com``, and below the search
+  domains of this machine, like host names.
 * Each record is a server: the host name and the port of its target. Priority and weight count for nothing:
   the servers of an ensemble share their clients evenly.
 * Records without a port, and those whose target says that there is no such service (``.``), are left out. An
@@ -13,7 +13,7 @@ The rules, those of the Java client where it speaks of the same:
 from __future__ import annotations
 
 _PATIENCE = 5.0
-"""Seconds for an answer, all servers of the DNS and all search domains together."""
+"""Seconds to wait for an answer, over all DNS servers and all search domains together."""
 _ADVICE = "SRV records need a package that is not there: pip install dnspython"
 
 

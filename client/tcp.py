@@ -1,10 +1,10 @@
-"""TCP connections, in fewer steps than trio's own stream: what one request after another costs.
+"""TCP connections with fewer steps than trio's own stream, because sequential requests pay for each step.
 
 The rules:
 
 * :meth:`TcpStream.send_now` sends what the kernel takes at once, in the turn of the caller: no other task has
   to run for it.
-* ``receive_some`` waits first, and then reads: an answer is never there already, and to try costs a system
+* ``receive_some`` waits first and then reads. An answer is never there already, and trying costs a system
   call and an exception.
 """
 

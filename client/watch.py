@@ -17,7 +17,7 @@ from .registry import Event, Missed, MissedReason, WatchEvent, WatchKind, WatchR
 T = TypeVar("T")
 
 _LONGEST_BACKLOG = 4 * 2**20
-"""Characters that the paths of unread events may have together: a bound for the memory of a slow reader."""
+"""The largest number of characters in the paths of unread events. It bounds the memory for a slow reader."""
 
 
 class Watch:

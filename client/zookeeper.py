@@ -53,7 +53,7 @@ T = TypeVar("T")
 Data = bytes | None
 
 _PARENT_ROUNDS = 100
-"""Attempts to create a znode whose parents other clients delete again. So many are lost to no race, but a
+"""Attempts to create a znode whose parents other clients delete again. No race is lost that often, but a
 server with an injected fault may refuse forever."""
 
 
@@ -483,8 +483,8 @@ class ZooKeeper:
 
     @property
     def lender(self) -> Lending | None:
-        """What hands the connection to callers of this object in other threads; None if all calls must be
-        seen here."""
+        """Hands the connection to callers of this object in other threads; None if all calls must be seen
+        here."""
         return self._runner.lending if self.on_submit is None else None
 
     @property
@@ -493,7 +493,7 @@ class ZooKeeper:
         return not self._machine.accepting
 
     def submit(self, operation: Operation[T]) -> Pending[T]:
-        """Send an operation without waiting for its result. So a single task can pipeline operations.
+        """Send an operation without waiting for its result, so that a single task can pipeline operations.
 
         Cancelling a wait on the :class:`Pending` does not cancel the operation.
         """

@@ -29,10 +29,10 @@ N = TypeVar("N", int, float)
 Missing = Literal["create", "raise"]
 
 _FIRST_PAUSE = 0.01
-"""Seconds that the pause after a lost race is at most: about the time of two requests. It doubles each
+"""Seconds: the longest first pause after a lost race, about the time of two requests. It doubles each
 time."""
 _LONGEST_PAUSE = 1.0
-"""Seconds that a pause is at most: with so much contention, waiting costs less than more failed writes."""
+"""Seconds: the longest pause. With so much contention, waiting costs less than more failed writes."""
 
 
 class CounterOptions(ValueOptions, total=False):
@@ -150,8 +150,8 @@ class Counter(Generic[N]):
             return range(before, after)
 
     async def _change(self, change: Callable[[N], N | None]) -> tuple[N, N] | None:
-        """Replace the value before by the result of ``change(before)``. Returns both; None, and nothing is
-        replaced, if the result is None."""
+        """Replace the present value by the result of ``change(value)``. Returns both values. If the result
+        is None, nothing is replaced, and None is returned."""
         pause = _FIRST_PAUSE
         while True:
             before, present = await self._read()

@@ -5,9 +5,9 @@ The rules:
 * A marker is created in the transaction itself. The client that has created it deletes it when it knows the
   result.
 * A marker is persistent, so it tells the result also after the session has ended.
-* A process that is killed in between leaves its marker behind. Others that use the same value, writers and
-  readers, delete it when it is one hour old: by the server's clock, if the value was written since, or by
-  their own clock, if they have seen it for so long.
+* A process that is killed in between leaves its marker behind. Other users of the value delete it when it is
+  one hour old. If the value was written since, the server's clock decides; otherwise a client must have seen
+  the marker for one hour by its own clock.
 * A marker that is missing was either never created, or deleted by another writer. No clock decides which: a
   writer that deletes markers of others notes the largest czxid among them, in the same transaction, in a
   znode ``swept`` beside them. A marker with a higher czxid than the note was never deleted by others.
@@ -40,7 +40,7 @@ _ABANDONED_AFTER = 3600.0
 """Seconds after which a marker is abandoned. A client that is without a connection for longer may never learn
 the result of its write; an hour is longer than most outages."""
 _READERS_AFTER = 2
-"""Times that period in which a client only reads, before it looks for markers: writers know more."""
+"""A client that only reads looks for markers after this many of those periods, because writers know more."""
 _AT_ONCE = 500
 """Markers that are deleted in one transaction: some 50 KB, well below the 1 MB that servers accept."""
 _NOTE = "swept"

@@ -7,8 +7,8 @@ The rules:
   before we create it again.
 * To be found again, a znode has an id in its name that is used for this call alone, or a fixed name and our
   session as its owner.
-* A caller that is cancelled leaves nothing behind: the client's janitor deletes what was created, or may have
-  been.
+* A caller that is cancelled leaves nothing behind: the client's janitor deletes the znodes that were created
+  or may have been created.
 * A missing parent is created, and the create repeated.
 """
 
@@ -63,7 +63,7 @@ class ZnodeOptions:
     acl: Sequence[ACL] = attrs.field(default=None, converter=_open_by_default)
 
     async def create_parent(self, bound: Bound, path: str) -> None:
-        """Create a znode that is to be a parent, and every znode that is missing above it."""
+        """Create a parent znode, and every missing znode above it."""
         container = self.parents == "container"
         await bound.repeat(lambda: bound.zk.ensure_path(path, container=container, acl=self.acl))
 

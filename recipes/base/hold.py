@@ -11,9 +11,9 @@ The rules (recipe-rules.md D.0, D.1.5, D.2):
 * The end of the lease is also the deadline of the scope. So when the whole process was stopped for too long,
   the scope is cancelled at once. Only a task whose data has arrived meanwhile makes one more step, up to its
   next checkpoint. A task of asyncio has a timer of its own event loop for that (aio/limits.py).
-* A request of the code that fails because of the loss (its session or the client is gone, there is no
-  connection, the znode of the hold is gone) says the same as the loss: it becomes the cause of the
-  :class:`LockLost`. So code that writes after the loss ends with the same error as code that does not.
+* A request of the code may fail because of the loss: the session, the client, the connection or the znode of
+  the hold is gone. Its error becomes the cause of the :class:`LockLost`. So code that writes after the loss
+  ends with the same error as code that does not.
 * Any other error of the code is never hidden: it is raised, with the loss as a note.
 """
 
@@ -103,7 +103,7 @@ class Hold:
 
     @property
     def limit(self) -> float:
-        """The time, by ``trio.current_time()``, at which the hold is lost unless it moves before."""
+        """The time, by ``trio.current_time()``, at which the hold is lost unless the time moves before."""
         return self._limit
 
     @property
@@ -133,13 +133,14 @@ class Hold:
                 listener()
 
     def inspect(self) -> None:
-        """Lose the hold if it is known now to be lost. A hold that was given up cannot be lost any more."""
+        """Lose the hold if the clock or the session shows now that it is lost. A hold that was given up
+        cannot be lost any more."""
         reason = None if self._over else self._verdict()
         if reason is not None:
             self.lose(LockLost(reason, self.path))
 
     def lapse(self) -> None:
-        """Lose the hold because somebody who relies on it has found that its limit had passed."""
+        """Lose the hold, because code that relies on it has found that its limit has passed."""
         self.lose(LockLost(LossReason.LEASE_EXPIRED, self.path))
 
     def _verdict(self) -> LossReason | None:
@@ -229,7 +230,7 @@ class Hold:
         return await self.unguard()
 
     async def unguard(self) -> Watch | None:
-        """Stop watching over the hold for a moment, in which it is still held: its scopes end with the
+        """Stop watching over the hold for a moment. It is still held meanwhile, and its scopes end with the
         present lease. Returns the watch on the znode if there is one."""
         if self._guard is not None:
             (scope, ended), self._guard = self._guard, None
@@ -278,8 +279,8 @@ class Hold:
         self.check()
 
     def _learn_from(self, error: BaseException) -> None:
-        """Lose the hold if it is lost, or if the error says that its znode is gone, as that of a fence
-        does."""
+        """Lose the hold if it is lost, or if the error says that its znode is gone, like the error of a
+        fence."""
         self.inspect()
         if isinstance(error, BaseExceptionGroup):
             for each in error.exceptions:

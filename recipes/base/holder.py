@@ -1,4 +1,4 @@
-"""Who holds: a task of trio, or the thread or the task of asyncio for which a task works."""
+"""The holder of a lock: a task of trio, or the thread or the task of asyncio for which that task works."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Lapsing(Protocol):
 
 @attrs.frozen
 class OnBehalf:
-    """For whom a task works.
+    """The caller for whom a task works.
 
     :ivar holder: a thread, or a task of asyncio.
     :ivar relied_on: what the blocks that the task is in rely on, the outermost first.
@@ -36,8 +36,8 @@ class OnBehalf:
 
 
 on_behalf: ContextVar[OnBehalf | None] = ContextVar("on_behalf", default=None)
-"""For whom the task works that has set it. The tasks that it starts inherit the value, but work for nobody:
-they are not the task that is named."""
+"""The caller for whom the present task works. Child tasks inherit the value, but they work for nobody,
+because they are not the task that the value names."""
 
 
 def _working() -> OnBehalf | None:
@@ -46,13 +46,14 @@ def _working() -> OnBehalf | None:
 
 
 def current_holder() -> object:
-    """Return what tells the holder of a lock from others: whoever the current task works for, or the task."""
+    """Return the holder of a lock: the caller for whom the current task works, or else the task itself."""
     working = _working()
     return working.holder if working is not None else trio.lowlevel.current_task()
 
 
 def relied_on() -> list[Lapsing]:
-    """Return the list of what the blocks of the current task rely on; a block adds to it, and removes.
+    """Return the list of the things that the blocks of the current task rely on. Each block adds and removes
+    its own.
 
     In plain trio the list is a new one each time, and nobody reads it.
     """

@@ -1,10 +1,11 @@
-"""Short tracebacks: an error that says what has happened shows the lines of the user, and one of ours.
+"""Short tracebacks: an error that explains itself shows the lines of the user, and one line of this package.
 
 The rules:
 
-* At each *edge*, a function that users call, the errors of the client and of the recipes, ends of time and
-  cancels lose the frames inside of it. Any other error may be a bug of ours, and keeps its frames.
-* An error that has passed code of the user, as the function of an election, keeps its frames.
+* An *edge* is a function that users call. There the errors of the client and of the recipes, time-outs and
+  cancels lose the frames inside of the edge. Any other error may be a bug of this package, and keeps its
+  frames.
+* An error that has passed through code of the user, such as the function of an election, keeps its frames.
 * With the environment variable ``PYZK_FULL_TRACEBACKS=1`` all errors keep their frames.
 """
 
@@ -36,8 +37,8 @@ def shorten(error: BaseException) -> None:
 
 
 def drop_frames(error: BaseException) -> None:
-    """Do what :func:`shorten` does, in the function that an edge calls. That catches the error, and raises it
-    again by a bare ``raise``, which adds no frame: then the edge is the last one."""
+    """Do what :func:`shorten` does, in the function that an edge calls. The edge catches the error and
+    raises it again by a bare ``raise``, which adds no frame. So the edge is the last frame."""
     if not full and all(_is_ours(frame) for frame in _frames(error)):
         error.__traceback__ = None
 

@@ -6,7 +6,7 @@ from logging import Logger
 
 
 class WarnOnce:
-    """Log each warning once for each recipe: its cause is found again with every list of children."""
+    """Log each warning once for each recipe. Without this, every list of children would repeat it."""
 
     def __init__(self, logger: Logger) -> None:
         self._logger = logger

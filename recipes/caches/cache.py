@@ -9,8 +9,8 @@ The rules:
 * After the start, a lost connection, a new session, or an overflow of events, the cache syncs, and walks
   through the whole tree: it reads every path that it knows or finds. When the walk is done, the cache is
   *synced*.
-* A walk goes down the lists of children. Then it reads the cached paths that were in no list: a read before
-  the walk may have found a parent gone, and the event that named the child may be lost.
+* A walk goes down the lists of children. Then it reads the cached paths that were in no list. Such a path
+  may be out of date: a read before the walk found its parent gone, and the event about the path was lost.
 
 The stages of a cache, and what leads from one to the next::
 
@@ -244,7 +244,8 @@ class Cache(Running):
         self._wakeup.set()
 
     def _covers(self, path: str) -> bool:
-        """Return whether the znode at a path, below the root of the cache, is cached if it is there."""
+        """Return whether a znode at this path, if it exists, belongs into the cache. The path is below the
+        root."""
         if path == self.path:
             return True
         at = self.path.rstrip("/")
@@ -332,8 +333,8 @@ class Cache(Running):
     def _mark_children(self, path: str, names: list[str], deep: bool) -> None:
         """Read the children of a list that are not cached yet; in a walk, all of them.
 
-        The watch names a cached child when it changes. But a child that is being read now may turn out to be
-        gone, by a reply that is older than the list. So it is read once more.
+        The watch names a cached child when it changes. But a child that is being read now may seem gone, by
+        a reply that is older than the list. So such a child is read once more.
         """
         known = self._names.get(path, set())
         for name in sorted(names):

@@ -2,10 +2,10 @@
 
 The rules:
 
-* The events of one path, put together, give what the cache holds of that path. A slow reader skips states in
+* The events of one path together give the content of the cache for that path. A slow reader skips states in
   between, but never misses the last one.
 * A znode that was deleted and created again is REMOVED and ADDED, never CHANGED.
-* A path that came and went before it was reported is left out.
+* A path that was created and deleted before it was reported is left out.
 * SYNCED and SUSPENDED are reported once each, at the place of the latest one.
 """
 

@@ -61,7 +61,7 @@ class _Displaced(Exception):
 
 @attrs.define(eq=False, kw_only=True)
 class Contest:
-    """A path at which ours contend, and how they do it; :class:`.lock.Lock` says what the options mean."""
+    """A path at which our contenders contend, with the options of :class:`.lock.Lock`."""
 
     zk: ZooKeeper
     path: str

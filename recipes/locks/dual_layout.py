@@ -1,7 +1,8 @@
 """A hold on two znodes (``layout="both"``): a bridge between Curator and kazoo.
 
-Curator waits for one of the two znodes, kazoo for the other. When its znode is gone, each lets the next
-contender in. So the loss of either znode is the loss of the lock, and a fenced transaction checks both.
+Curator waits for one of the two znodes, and kazoo for the other. Each library lets the next contender in
+when its znode is gone. So the loss of either znode is the loss of the lock, and a fenced transaction checks
+both.
 """
 
 from __future__ import annotations

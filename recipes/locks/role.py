@@ -53,7 +53,7 @@ class LockKind(enum.Enum):
 
 @attrs.frozen
 class Role:
-    """The purpose of ours at a path, the layout of their names, and the kinds that they wait for.
+    """The purpose of our contenders at a path, the layout of their names, and the kinds that they wait for.
 
 
     :raises ValueError: ``layout`` is not one of :data:`LockLayout`.

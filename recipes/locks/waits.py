@@ -1,12 +1,12 @@
-"""What a wait for a lock says when it is cut short: for what it waited, how long, and who holds that.
+"""The note of a wait for a lock that is cut short: what it waited for, how long, and who holds the lock.
 
 The rules:
 
 * The words are a note of the error that ends the wait. trio's own ``fail_after`` shows them above its
   ``TooSlowError``; ``asyncio.timeout`` and ``pyzk.blocking.timeout`` above or in their ``TimeoutError``.
-* To know the holder, the contender reads the first znodes before its own, in the round trip in which it
-  deletes its own. If it waits for the holder itself, it has read that znode before, and asks nothing.
-* No wait gets longer by that: what is not known then is left out.
+* To know the holder, the contender reads the first znodes of the queue in the round trip in which it deletes
+  its own. If it waits directly for the holder, it has read that znode before, and reads nothing.
+* The note makes no wait longer: unknown facts are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...protocol.layouts import ContenderName
 from ...protocol.text import session_text
 
 _READ = 5
-"""Znodes that are read at most: the first ones before a contender."""
+"""The largest number of znodes to read: the first ones before a contender."""
 
 _LONGEST = 60
 """Characters of a holder's data that are shown."""
@@ -45,7 +45,7 @@ def waiting_for(what: str, why: str = "") -> Iterator[None]:
 
 
 def note(cut: trio.Cancelled, what: str, began: float, why: str) -> None:
-    """Note what was waited for; if a wait inside of it has noted more, nothing."""
+    """Add the note, unless a wait inside has added a more precise one."""
     if not getattr(cut, "__notes__", ()):
         waited = trio.current_time() - began
         cut.add_note(f"waited {waited:.2f} s for {what}{', ' if why else ''}{why}")
@@ -81,7 +81,7 @@ class Blockers:
         return not first or (self.nearest is not None and self.nearest[0] == first[0])
 
     def text(self) -> str:
-        """Return who holds, in words, as far as that is known now."""
+        """Return the holder in words, as far as it is known now."""
         if not self.before:
             connected = self._zk.session.state is SessionState.CONNECTED
             return "" if connected else "without a connection to a server"

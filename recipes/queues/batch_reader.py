@@ -6,7 +6,7 @@ The rules:
   directory. So a new item wakes one task of the process, not all.
 * A task reserves the item that it is about to take. The next task continues with the rest of the list, and
   lists again only if the list is used up or out of date.
-* Claims are listed before items. In this order an item that is taken in between does not look free.
+* Claims are listed before items. So an item that is taken between the two lists does not look free.
 * Another consumer may be quicker. Then the task lists again, and takes one of the first few items at random:
   otherwise all consumers would try the same item again.
 * Children that are not items are skipped and reported once. So is an item that cannot be read.

@@ -114,7 +114,7 @@ class ItemLayout:
         return re.compile(re.escape(self.prefix) + self.middle + _NUMBER)
 
     def position(self, name: str) -> Position | None:
-        """Return the position that a name says; None if it is not the name of an item."""
+        """Return the position that is written in a name; None if it is not the name of an item."""
         match = self._pattern.fullmatch(name)
         if match is None:
             return None

@@ -1,11 +1,11 @@
 """A rule about reads at a server of an ensemble that is behind.
 
-* A server answers a read with what it has applied, and the reply has the last zxid of that. So a read has
-  missed a write if the write has a higher zxid and its reply was sent before the read came. With a ``sync``
-  after that reply and before the read it has not. A single server is never behind.
-* A read that has missed a write is what ZooKeeper promises, and most do no harm. The read had to be fresh if
-  its client then writes on the strength of it, and nobody else has written meanwhile: if that overwrites the
-  write that was missed, or if it is refused because of it, and the client does not look again.
+* A reply to a read has the zxid of the last write that the server had applied. So a read has missed a write
+  if the write has a higher zxid and was answered before the read came, without a ``sync`` in between. A
+  single server is never behind.
+* ZooKeeper allows a read to miss a write, and most such reads do no harm. The read does harm if its client
+  then writes because of it, and nobody else has written meanwhile. Either the client overwrites the missed
+  write, or its write is refused and the client does not look again.
 * A refused delete of a znode that has gone is no harm. Neither is a refused create of a parent without data.
 """
 
@@ -25,7 +25,7 @@ from .world import READS, Client, Exchange, World, is_claim, parent_of
 
 _WRITES: Final = frozenset({"create", "set_data", "delete"})
 _MOST_READ: Final = 1000
-"""Reads of one session that are remembered, the last one of each kind and znode."""
+"""The largest number of remembered reads of one session: the last read of each kind and znode."""
 
 
 @attrs.frozen
@@ -48,7 +48,7 @@ class _Read:
 
 @attrs.frozen
 class _Harm:
-    """What came of a read that has missed a write."""
+    """The result of a read that has missed a write."""
 
     path: str
     what: str
@@ -147,7 +147,7 @@ class ReadWithoutSync(Rule):
         read, write = harm.read.exchange, harm.write.exchange
         self.report(
             (harm.path, harm.what),
-            f"{harm.what} {{count}} times by who had read the state of 0x{read.zxid:x} at server "
+            f"{harm.what} {{count}} times by a client that had read the state of 0x{read.zxid:x} at server "
             f"{read.server}, {_behind(read.zxid, write.zxid)} the {harm.write.op} 0x{write.zxid:x} that "
             f"server {write.server} had answered before",
             time=time,

@@ -22,9 +22,9 @@ RULES: Final[tuple[type[Rule], ...]] = (
     *sizes.RULES,
 )
 _STEERING: Final = ("disconnect", "pause", "refuse", "restart", "expire", "chaos", "hold")
-"""How controls begin that cut clients off, so that what follows is not their fault."""
+"""The first words of controls that cut clients off: the clients are not to blame for the rest."""
 _MOST_OPEN: Final = 1000
-"""Requests of one connection that wait for their replies."""
+"""The largest number of requests of one connection that wait for their replies."""
 
 
 class Advisor:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .world import Client, Exchange, World
 
 _MOST_FINDINGS: Final = 100
-"""Findings of one rule: more of the same help nobody."""
+"""The largest number of findings of one rule: more of the same help nobody."""
 _MOST_NAMED: Final = 10
-"""Sessions and paths that a finding names."""
+"""The largest number of sessions, and of paths, that a finding names."""
 
 
 @attrs.frozen(kw_only=True)
@@ -61,11 +61,12 @@ class _Case:
 
 
 class Rule:
-    """One rule. Subclasses override what they need to hear of; each hears of a thing before the world does.
+    """One rule. Subclasses override the methods for what they need; a rule gets each thing before the world
+    does.
 
-    :cvar name: as findings and the documentation have it.
+    :cvar name: the name in findings and in the documentation.
     :cvar threshold: how often it must be seen.
-    :cvar explanation: what is wrong, for somebody who has never heard of it.
+    :cvar explanation: what is wrong, for a reader who is new to it.
     :cvar remedy: what to do instead.
     """
 

@@ -1,7 +1,7 @@
 """Rules about those who hold something that others wait for.
 
-A queue is what the lock recipes make: ephemeral sequential znodes below one znode, of which the one with the
-lowest number holds. Who waits watches one that comes before its own.
+The lock recipes make a queue: ephemeral sequential znodes below one znode. The znode with the lowest number
+holds the lock. A session that waits watches a znode before its own.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from .table import Table
 from .world import Client, Exchange, World, fired_by, parent_of, watch_key
 
 IN_VAIN: Final = 3
-"""Waits of a session behind the same holder that end without a turn. Once may be a user who has gone away."""
+"""The number of waits of a session that end without a turn, behind the same holder. A single one may be a
+user who gave up."""
 _DIGITS: Final = 10
-"""Of the number at the end of a sequential name."""
+"""The digits of the number at the end of a sequential name."""
 
 
 @attrs.define
@@ -37,7 +38,7 @@ class _Queue:
     """
     :ivar places: by path.
     :ivar holder: the path of the znode that holds.
-    :ivar since: since when it does, in seconds on the server's clock since its start.
+    :ivar since: when it began to hold, in seconds on the server's clock since its start.
     :ivar vain: by session: how many waits behind this holder have ended without a turn.
     """
 
@@ -74,9 +75,9 @@ class HeldTooLong(Rule):
         super().__init__(world)
         self._queues: Table[str, _Queue] = Table(_Queue, 1000)
         self._last: Table[tuple[int, str], _Place] = Table()
-        """By session and queue: its last place."""
+        """The last place of a session in a queue, by session and queue."""
         self._waits: Table[tuple[int, str], _Place] = Table()
-        """By session and znode that it watches: the place from which it does."""
+        """The place of a session that watches a znode, by session and znode."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:

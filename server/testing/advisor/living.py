@@ -13,13 +13,13 @@ from .table import Table
 from .world import Client, Exchange, World
 
 LEFT: Final = 3
-"""Sessions of one client's host that were left to expire. One may be a crash."""
+"""The number of sessions of one host that were left to expire. A single one may be a crash."""
 SHORT: Final = 3
-"""Requests of a session that is begun for a request: with a parent that is made, and a look."""
+"""The largest number of requests of a short session: one request, a created parent, and a look."""
 IN_TURN: Final = 10
-"""Short sessions, one behind the other, from the same host."""
+"""The number of short sessions from the same host, one after the other."""
 MANY: Final = 500
-"""Ephemerals of one session. All of them go in one transaction, whose size is limited."""
+"""The number of ephemerals of one session. One transaction deletes all of them, and its size is limited."""
 
 
 class LeftToExpire(Rule):
@@ -117,7 +117,7 @@ class EphemeralOfOldSession(Rule):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._taken: Table[str, tuple[int, int]] = Table(most=1000)
-        """By path: the old session, and the new one that has met its ephemeral."""
+        """The old session and the new session that found its ephemeral, by path."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:

@@ -11,13 +11,13 @@ from .table import Table
 from .world import READS, Client, Exchange, World, is_claim, parent_of
 
 EACH: Final = 3
-"""Children that are read one by one."""
+"""The number of children that are read one by one."""
 ROUNDS: Final = 3
-"""How often they are read so. A cache does it once, and after a reconnect."""
+"""The number of such rounds. A cache makes one, and another after a reconnect."""
 _MOST_READ: Final = 1000
-"""Children of a list that are remembered as read."""
+"""The largest number of children of a list that are remembered as read."""
 POLLS: Final = 20
-"""Times that the same is read without a change. A value that is read for 5 requests in turn is no poll."""
+"""The number of equal answers. A value that is read for each of 5 requests in turn is no poll."""
 
 
 @attrs.define
@@ -25,8 +25,8 @@ class _Listing:
     """
     :ivar read: the children read one by one since the list was read.
     :ivar before: the reads of the round before.
-    :ivar again: how many have been read in both.
-    :ivar rounds: how often so many of them were read again.
+    :ivar again: how many children were read in both rounds.
+    :ivar rounds: in how many rounds enough of them were read again.
     """
 
     read: set[str] = attrs.field(factory=set)
@@ -88,7 +88,7 @@ class _Poll:
 
 
 _Polled: TypeAlias = tuple[int, str, str]
-"""A session, an operation and a path."""
+"""The key of a poll: session, operation, path."""
 
 
 class Polling(Rule):
@@ -97,8 +97,9 @@ class Polling(Rule):
         f"{POLLS} equal answers to a session in turn, with no event and no write of its own between them"
     )
     explanation = (
-        "The same is asked again and again, and the answer is the same. Each request costs the server and "
-        "the network as much as one with news, and news is late by up to the time between two requests."
+        "The client polls: it sends the same request again and again, and gets the same answer. Each "
+        "request costs the server and the network, and news is late by up to the time between two "
+        "requests."
     )
     remedy = (
         "Read with a watch, and read again when its event comes; for a znode that does not exist yet, "

@@ -1,4 +1,4 @@
-"""Writes that were refused, of whose clients it is not clear yet what they make of that."""
+"""Refused writes whose clients have not shown yet how they take the refusal."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from .table import Table
 from .world import Client, Exchange, parent_of
 
 PATIENCE: Final = 10
-"""Requests that a client may make before it looks at the znode whose write was refused."""
+"""The number of requests that a client may make before it looks at the znode whose write was refused."""
 
 T = TypeVar("T")
 
 
 class Refusals(Generic[T]):
-    """A client that looks at the znode, or at its parent, decides anew. One that does not look within 10
-    requests, or before its session ends, has taken the refusal for the end of the matter.
+    """A client that looks at the znode, or at its parent, decides anew. A client that does not look within
+    10 requests, or before its session ends, has accepted the refusal.
     """
 
     def __init__(self) -> None:
         self._open: Table[int, dict[str, tuple[int, T]]] = Table(dict)
-        """By session and znode: how many requests ago it was, and what is to be remembered of it."""
+        """The number of requests since the refusal, and the write, by session and znode."""
 
     def add(self, client: Client, path: str, what: T) -> None:
         """A write to a znode was refused."""
         self._open[client.id][path] = 0, what
 
     def taken(self, client: Client, exchange: Exchange) -> list[T]:
-        """List what a client has not looked at, as its next exchange shows."""
+        """List the refusals that the client accepts, as its next exchange shows."""
         found = self._open.get(client.id)
         if not found:
             return []
@@ -43,5 +43,5 @@ class Refusals(Generic[T]):
         return taken
 
     def left(self, client: Client) -> list[T]:
-        """List what a client has not looked at until its end."""
+        """List the refusals that the client has not looked at until its end."""
         return [what for _, what in self._open.pop(client.id, {}).values()]

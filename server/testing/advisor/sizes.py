@@ -8,7 +8,7 @@ from .finding import Rule
 from .world import Client, Exchange
 
 _SHARE: Final = 0.8
-"""Of ``jute.maxbuffer``. What grows by itself will be over it soon."""
+"""This part of ``jute.maxbuffer``. A thing that grows by itself will exceed the limit soon."""
 
 
 class _NearLimit(Rule):
@@ -38,12 +38,12 @@ class RequestNearLimit(_NearLimit):
     threshold = "the first time; 80 % of jute.maxbuffer"
     what = "a request"
     explanation = (
-        "A request is nearly as large as the server takes (jute.maxbuffer). One that is larger ends the "
+        "A request is nearly as large as the server takes (jute.maxbuffer). A larger request ends the "
         "connection without an error that says why, and many clients then repeat it."
     )
     remedy = (
-        "Keep znodes small, at some KB: put what is large somewhere else and its address into the znode, "
-        "and split large multis."
+        "Keep znodes small, at some KB. Store large data elsewhere, and its address in the znode. "
+        "Split large multis."
     )
 
     def size(self, exchange: Exchange) -> int:
@@ -59,8 +59,8 @@ class ChildrenNearLimit(_NearLimit):
         "list the znode, and so nobody can find out what to delete."
     )
     remedy = (
-        "Delete what is done with; spread children over several parents, by a hash or by the day; use short "
-        "names."
+        "Delete children that are done with; spread children over several parents, by a hash or by the day; "
+        "use short names."
     )
 
     def size(self, exchange: Exchange) -> int:

@@ -1,4 +1,4 @@
-"""A dict that makes what is missing, and is bounded."""
+"""A dict that is bounded and makes missing values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MOST: Final = 10_000
-"""Keys of a table: sessions, or paths. A server in a test rarely has more."""
+"""The largest number of keys, which are sessions or paths. A server in a test rarely has more."""
 
 
 def _nothing() -> Any:
@@ -19,7 +19,7 @@ def _nothing() -> Any:
 class Table(dict[K, V], Generic[K, V]):
     """
     :param make: makes the value of a missing key, which is entered; without it a KeyError is raised.
-    :param most: keys that are kept, 10,000 if it is not given; the oldest go first.
+    :param most: the largest number of keys, by default 10,000; the oldest keys go first.
     """
 
     def __init__(self, make: Callable[[], V] = _nothing, most: int | None = None) -> None:

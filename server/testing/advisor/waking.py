@@ -14,16 +14,17 @@ from .table import Table
 from .world import Client, Exchange, World
 
 HERD: Final = 5
-"""Sessions that one change wakes in vain. Recipes that wake one wake 2 now and then, when a waiter goes."""
+"""The number of sessions that one change wakes in vain. A good recipe wakes 2 now and then, when a waiter
+leaves."""
 ROUNDS: Final = 2
-"""Changes that do so: one may be chance."""
+"""The number of such changes. A single one may be chance."""
 
 
 @attrs.define
 class _Wake:
     """The last change of a znode that has woken somebody.
 
-    :ivar vain: the sessions that have asked again, and have got nothing.
+    :ivar vain: the sessions that have asked again and got nothing.
     :ivar counted: whether it is a round.
     """
 
@@ -38,12 +39,12 @@ class Herd(Rule):
     name = "herd"
     threshold = f"{ROUNDS} changes that each wake {HERD} or more sessions in vain"
     explanation = (
-        "One change wakes every waiter, all of them ask again, and one at most gets what it waits for. With "
-        "n waiters that is n events and n or more requests for each turn, n times n in all."
+        "One change wakes every waiter, all of them ask again, and at most one gets the lock. With n "
+        "waiters each turn costs n events and n or more requests, n times n in all."
     )
     remedy = (
-        "Queue up with ephemeral sequential znodes, and let each waiter watch the one before it alone, as "
-        "the lock recipes of kazoo, Curator and pyzk do."
+        "Queue up with ephemeral sequential znodes, and let each waiter watch only the znode before its "
+        "own, as the lock recipes of kazoo, Curator and pyzk do."
     )
 
     def __init__(self, world: World) -> None:

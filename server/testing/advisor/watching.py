@@ -11,18 +11,18 @@ from .table import Table
 from .world import Client, Exchange, World, fired_by, parent_of, watch_key
 
 GROWN: Final = 500
-"""One-shot watches of one session that wait. A cache of a small tree has fewer."""
+"""The number of waiting one-shot watches of one session. A cache of a small tree has fewer."""
 _RARELY: Final = 20
-"""A watch in so many fires, where watches are of use."""
+"""Where watches are useful, at least one in this many fires."""
 REARMED: Final = 5
-"""Times that a watch is set while it waits. A client that reads again after a reconnect comes to 2."""
+"""The number of times that a waiting watch is set. A client that reads again after a reconnect makes 2."""
 SIBLINGS: Final = 5
-"""Sessions that watch each other. Below that it costs less than to do it better."""
+"""The number of sessions that watch each other. With fewer, the better way costs more."""
 
 
 class WatchesOnlyGrow(Rule):
     name = "watches-only-grow"
-    threshold = f"{GROWN} watches of a session that wait, of which few have fired: fewer than 1 in {_RARELY}"
+    threshold = f"{GROWN} waiting watches of a session, if fewer than 1 in {_RARELY} have fired"
     explanation = (
         "One-shot watches live until they fire or the connection ends. Watches on znodes that never change "
         "pile up in the server and in the client, and after a reconnect all of them are sent again."
@@ -50,20 +50,20 @@ class WatchesOnlyGrow(Rule):
 class WatchSetAgain(Rule):
     name = "watch-set-again"
     threshold = (
-        f"{REARMED} times without an event of the znode or the end of the connection, and once more for each "
-        "that the session may wait for in its own right: its ephemerals beside or below the znode, and its "
-        "attempts to create it"
+        f"{REARMED} times without an event of the znode or the end of the connection, and once more "
+        "for each own reason of the session to wait: its ephemerals beside or below the znode, and "
+        "its attempts to create it"
     )
     explanation = (
-        "A watch that waits was set again. The server keeps one for each path and connection, so nothing is "
-        "gained; in many clients each call adds a callback, and one event then runs all of them."
+        "A waiting watch was set again. The server keeps one watch for each path and connection, so nothing "
+        "is gained. In many clients each call adds a callback, and one event then runs all of them."
     )
     remedy = "Set the watch once, and again only when its event has come."
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._refused: Table[tuple[int, str], int] = Table(int)
-        """By session and path: attempts to create what exists, since the last event of the znode."""
+        """The attempts to create an existing znode since its last event, by session and path."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:
@@ -95,21 +95,22 @@ class WatchSetAgain(Rule):
 class EverybodyWatchesEverybody(Rule):
     name = "everybody-watches-everybody"
     threshold = (
-        f"{SIBLINGS} sessions with ephemerals below a znode that each watch {SIBLINGS - 1} or more others"
+        f"{SIBLINGS} sessions with ephemerals below a znode, each of which watches {SIBLINGS - 1} or "
+        "more others"
     )
     explanation = (
-        "Each of n members watches the znodes of all others: n times n watches, and when one member goes, "
-        "the server sends n events, and n sets of requests follow."
+        "Each of n members watches the znodes of all others. These are n times n watches. When one member "
+        "leaves, the server sends n events, and n sets of requests follow."
     )
     remedy = (
-        "Watch the list of children once (getChildren), which tells who came and went; or, to wait for a "
+        "Watch the list of children once (getChildren), which shows who came and left; or, to wait for a "
         "turn, watch the one znode before yours."
     )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._watched: Table[str, Table[int, dict[str, None]]] = Table(lambda: Table(dict, 100), 1000)
-        """By directory and session: which of the others it watches."""
+        """The other members that a session watches, by directory and session."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:

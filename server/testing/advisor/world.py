@@ -1,4 +1,4 @@
-"""Who is connected, what each session watches and which ephemerals it has, as far as the history shows it."""
+"""The connected sessions with their watches and ephemerals, as far as the history shows them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Place: TypeAlias = tuple[int, int]
 
 @attrs.frozen(kw_only=True)
 class Exchange:
-    """A request, and what became of it.
+    """A request and its outcome.
 
     :ivar time: the time of its end, in seconds on the server's clock since its start.
     :ivar server: the number of the server, in an ensemble; else 0.
-    :ivar began: which entry of the history its request was.
-    :ivar ended: which entry its end was.
-    :ivar zxid: the zxid of the reply: for a write its own, for a read the last one that its server had
+    :ivar began: the number of its request among the entries of the history.
+    :ivar ended: the number of its end among the entries.
+    :ivar zxid: the zxid of the reply: for a write its own zxid, for a read the last zxid that its server had
         applied.
-    :ivar asked: its operations: several of a multi.
-    :ivar err: the error code of the reply, or of what was refused in a multi; None if the connection ended
-        before the reply.
+    :ivar asked: its operations; a multi has several.
+    :ivar err: the error code of the reply, or of the refused operation of a multi; None if the connection
+        ended before the reply.
     :ivar refused: the operation to which the error code belongs.
     :ivar size: the size of the request, in bytes.
     :ivar reply_size: the size of the reply, in bytes.
-    :ivar answer: a number that is another for another reply.
+    :ivar answer: a number that differs between different replies.
     :ivar created: the path of a new znode.
     """
 
@@ -72,7 +72,7 @@ class Client:
     :ivar requests: how many it has made, without pings.
     :ivar armed: its one-shot watches that have not fired: how often each was set since the last event of
         its znode.
-    :ivar fired: how many of them have.
+    :ivar fired: how many of its watches have fired.
     :ivar events: how many events it was sent.
     :ivar owned: its ephemerals, and the kind of each.
     :ivar below: how many ephemerals of each kind it has below a znode.
@@ -113,13 +113,13 @@ def parent_of(path: str) -> str:
 
 
 def is_claim(asked: Asked) -> bool:
-    """Return whether an operation creates what must not be there already: an ephemeral, or data. A parent
-    without data may be: it does not matter who has made it."""
+    """Return whether an operation creates a znode that must be new: an ephemeral, or one with data. A parent
+    without data may exist already: it does not matter who has made it."""
     return asked.op == "create" and ("ephemeral" in asked.kind or not asked.empty)
 
 
 def watch_key(asked: Asked, err: int | None) -> WatchKey | None:
-    """Return the one-shot watch that an operation has set, if it has."""
+    """Return the one-shot watch that an operation has set; None if it has set none."""
     if not asked.watch or asked.op not in READS:
         return None
     if err == 0 or (asked.op == "exists" and err == NoNodeError.code):
@@ -171,7 +171,7 @@ class World:
             client.armed.clear()
 
     def steer(self, session: int) -> None:
-        """The test does something to a session, or to all (0)."""
+        """The test controls a session, or all sessions (0)."""
         for client in [self.client(session)] if session else self.clients.values():
             client.steered = True
 

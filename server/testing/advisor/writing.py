@@ -1,4 +1,4 @@
-"""Rules about writes: those that overwrite what others have written, and those that are sent twice.
+"""Rules about writes that overwrite the data of others, and about writes that are sent twice.
 
 A write is lost if its connection ended before its reply: its client cannot know whether it was applied.
 """
@@ -19,9 +19,10 @@ from .table import Table
 from .world import READS, Client, Exchange, World, is_claim, parent_of
 
 BLIND: Final = 3
-"""Times that a client overwrites what others have written without a look. Once may be meant: a reset."""
+"""The number of times that a client overwrites the data of others without a read. Once may be meant, as a
+reset."""
 _MOST_LOST: Final = 100
-"""Writes of one session that are remembered as lost."""
+"""The largest number of lost writes of one session that are remembered."""
 
 
 @attrs.define
@@ -29,8 +30,9 @@ class _Znode:
     """
     :ivar writer: the session that has written last.
     :ivar writes: how often it was written.
-    :ivar read: by session: how often it was written when that session read it, unless it has written since.
-    :ivar blind: how often somebody has written over another's data without having read it.
+    :ivar read: the number of writes when a session last read it, by session. A write of that session removes
+        the entry.
+    :ivar blind: how often a session has overwritten another's data without having read it.
     """
 
     writer: int = 0
@@ -69,8 +71,8 @@ class CheckThenAct(_Overwriting):
     name = "check-then-act"
     threshold = "the first time"
     explanation = (
-        "A client has read a znode, another client has written to it, and then the first one wrote what "
-        "follows from the old value, with any version (-1): what the other has written is lost."
+        "A client read a znode, another client wrote to it, and then the first client wrote a value made "
+        "from the old data, with any version (-1). So the write of the other client is lost."
     )
     remedy = (
         "Write with the version that was read (Stat.version); with BadVersion read again and decide again."
@@ -80,7 +82,7 @@ class CheckThenAct(_Overwriting):
         if znode.read.get(client.id, znode.writes) < znode.writes:
             self.report(
                 asked.path,
-                f"{asked.path} was written {{count}} times by who had read an older value",
+                f"{asked.path} was written {{count}} times by a client that had read an older value",
                 time=exchange.time,
                 sessions=[client.id, znode.writer],
                 paths=[asked.path],
@@ -91,12 +93,12 @@ class BlindSet(_Overwriting):
     name = "blind-set"
     threshold = f"{BLIND} times for a znode"
     explanation = (
-        "Several clients write to the same znode with any version (-1), and have not read what they "
-        "overwrite: the last one wins, and who that is nobody has decided."
+        "Several clients write to the same znode with any version (-1), without having read the data that "
+        "they overwrite. The last one wins, and that is chance."
     )
     remedy = (
-        "Read first and write with the version that was read; or give each client a znode of its own, or "
-        "have one client write, the leader of an election, with a check of its znode in the same multi."
+        "Read first, and write with the version that was read. Or give each client a znode of its own. Or "
+        "let only the leader of an election write, with a check of its znode in the same multi."
     )
 
     def _written(self, znode: _Znode, client: Client, exchange: Exchange, asked: Asked) -> None:
@@ -120,7 +122,7 @@ class _Repeating(Rule):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._lost: Table[int, Table[Asked, Sequence[Asked]]] = Table(lambda: Table(most=_MOST_LOST))
-        """By session: each operation of a lost request, with all of that request."""
+        """The operations of lost requests, by session, each with the whole request."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         if exchange.err is None:
@@ -154,8 +156,8 @@ class SequentialAgain(_Repeating):
     threshold = "the first time"
     explanation = (
         "The connection ended before the reply to a sequential create, and the client created again without "
-        "looking whether the first one is there. If it is, the client has two znodes and knows of one: in a "
-        "lock the other one blocks everybody until the session ends."
+        "looking for the first znode. If that one exists, the client has two znodes and knows only "
+        "one. In a lock the other one blocks everybody until the session ends."
     )
     remedy = (
         "Put an id of your own into the name (as Curator's protection does), and after a lost reply read "
@@ -175,7 +177,9 @@ class SequentialAgain(_Repeating):
 
 class BlindRetry(_Repeating):
     name = "blind-retry"
-    threshold = f"the first time; of a create that finds its znode, if no look follows in {PATIENCE} requests"
+    threshold = (
+        f"the first time; for a create that finds its znode, only if no look follows in {PATIENCE} requests"
+    )
     explanation = (
         "The connection ended before the reply to a write, and the client sent it again as if it had not "
         "been applied. It may have been: then a set overwrites what others have written since, and a create "

@@ -26,14 +26,25 @@ from .ensembles import (
 
 NAME = ReadWithoutSync.name
 SEEN: dict[Act, str] = {
-    overwrites: "/count was overwritten 1 times by who had read the state of 0x3 at server 1, 1 transaction "
-    "behind the set_data 0x4 that server 3 had answered before",
-    is_refused_a_version: "set_data of /count was refused with BadVersionError 1 times by who had read the "
-    "state of 0x3 at server 1, 1 transaction behind the set_data 0x4 that server 3 had answered before",
-    is_refused_a_create: "create of /leader was refused with NodeExistsError 1 times by who had read the "
-    "state of 0x2 at server 1, 1 transaction behind the create 0x3 that server 3 had answered before",
-    is_refused_what_has_gone: "set_data of /tasks/1 was refused with NoNodeError 1 times by who had read the "
-    "state of 0x4 at server 1, 1 transaction behind the delete 0x5 that server 3 had answered before",
+    overwrites: (
+        "/count was overwritten 1 times by a client that had read the state of 0x3 at server 1, 1 "
+        "transaction behind the set_data 0x4 that server 3 had answered before"
+    ),
+    is_refused_a_version: (
+        "set_data of /count was refused with BadVersionError 1 times by a client that had read the "
+        "state of 0x3 at server 1, 1 transaction behind the set_data 0x4 that server 3 had answered "
+        "before"
+    ),
+    is_refused_a_create: (
+        "create of /leader was refused with NodeExistsError 1 times by a client that had read the "
+        "state of 0x2 at server 1, 1 transaction behind the create 0x3 that server 3 had answered "
+        "before"
+    ),
+    is_refused_what_has_gone: (
+        "set_data of /tasks/1 was refused with NoNodeError 1 times by a client that had read the "
+        "state of 0x4 at server 1, 1 transaction behind the delete 0x5 that server 3 had answered "
+        "before"
+    ),
 }
 
 

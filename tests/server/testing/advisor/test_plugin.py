@@ -40,7 +40,7 @@ def test_a_summary_after_the_run(pytester: pytest.Pytester, more: tuple[str, ...
     result.stdout.fnmatch_lines(
         [
             "*= advice about ZooKeeper clients =*",
-            "polling: The same is asked again and again, *Read with a watch,*",
+            "polling: The client polls: it sends the same request again and again, *Read with a watch,*",
             "  *::test_fixture: exists of /ready had the same answer 30 times in turn",
             "  *::test_by_hand: exists of /{ready} had the same answer 30 times in turn",
         ]
