@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from benchmarks.wire import hello
-from pyzk.protocol.constants import INT_MAX, EventType
+from pyzk.protocol.constants import CONFIG_PATH, INT_MAX, EventType, WatcherType
 from pyzk.protocol.errors import InvalidACLError
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ACL, OPEN_ACL, Id
@@ -20,8 +20,8 @@ from pyzk.server.core.quota import ROOT
 from pyzk.server.core.reaper import Reaper
 from pyzk.server.core.sessions import NEVER, RandomPool, SessionTracker
 from pyzk.server.core.stats import Histogram, ServerStats
-from pyzk.server.core.tree import DataTree
-from pyzk.server.core.watches import WatchManager
+from pyzk.server.core.tree import BUILT_IN, DataTree
+from pyzk.server.core.watches import PERSISTENT, WatchManager
 from pyzk.server.core.znode import MAX_TTL, Znode, is_session, ttl_owner
 
 from ...support.histories import SETTINGS
@@ -308,6 +308,45 @@ def test_the_limits_of_a_quota(limits: bytes, refused: bool) -> None:
     assert client.create("/q/x", b"1234").err == (-125 if refused else 0)
 
 
+@pytest.mark.parametrize("text", [b"", None, b",", b";"])
+def test_limits_without_a_text_are_none_and_no_warning(
+    text: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = World(**SETTINGS).connect()
+    client.create("/q")
+    client.create(f"{ROOT}/q")
+    client.create(f"{ROOT}/q/zookeeper_limits", text)
+    client.create(f"{ROOT}/q/zookeeper_stats", b"")
+    with caplog.at_level(logging.WARNING, "pyzk"):
+        assert client.create("/q/x").err == 0
+    assert caplog.records == []
+
+
+def test_what_is_built_in_is_of_no_transaction() -> None:
+    made = DataTree()
+    for path in BUILT_IN:
+        node = made.nodes[path]
+        assert (node.data, node.owner, node.version, node.children_created) == (b"", 0, 0, 0)
+        assert (node.czxid, node.mzxid, node.pzxid, node.ctime, node.mtime) == (0,) * 5
+        assert node.aversion == (-1 if path == CONFIG_PATH else 0)
+    assert len(BUILT_IN) == 4
+
+
+def test_how_to_undo_is_forgotten_at_the_end_of_a_multi() -> None:
+    made = DataTree()
+    for end in (made.commit, made.roll_back):
+        made.begin()
+        made.apply(creation("/a"), 1, 1)
+        assert made._journal
+        end()
+        assert made._journal is None
+        if "/a" in made.nodes:
+            made.apply(deletion("/a"), 2, 2)
+    made.roll_back()
+    assert "/a" not in made.nodes
+    check_tree_invariants(made)
+
+
 @pytest.mark.parametrize(
     ("owner", "session"),
     [
@@ -392,6 +431,25 @@ def test_who_was_forgotten_and_watched_all_below_is_told_of_nothing() -> None:
     assert watches.data_changed("/7")[0][2] == ["bert", "carl"]
     watches.forget("carl")
     assert watches.data_changed("/8")[0][2] == ["bert"]
+
+
+def test_those_who_stay_are_looked_up_anew_when_they_change() -> None:
+    """The last ones that were told are remembered."""
+    watches: WatchManager[str] = WatchManager()
+    for name in ("anne", "bert"):
+        watches.add_persistent("/a", name)
+    told = [(CHANGED, "/a", ["anne", "bert"])]
+    assert watches.data_changed("/a") == watches.data_changed("/a") == told
+    watches.add_data("/a", "anne")
+    assert watches.data_changed("/a") == told
+    assert watches.modes_of("/a", "anne") == (PERSISTENT, PERSISTENT), "that of once was used up"
+    watches.remove("/a", "bert", WatcherType.ANY)
+    watches.add_persistent("/a", "carl")
+    assert watches.data_changed("/a") == [(CHANGED, "/a", ["anne", "carl"])]
+    watches.add_persistent("/a", "dora")
+    assert watches.data_changed("/a") == [(CHANGED, "/a", ["anne", "carl", "dora"])]
+    watches.forget("anne")
+    assert watches.data_changed("/a") == [(CHANGED, "/a", ["carl", "dora"])]
 
 
 @pytest.mark.parametrize(("paths", "left"), [(1000, False), (1001, True)])
