@@ -14,10 +14,11 @@ from pyzk.protocol.records import ACL, OPEN_ACL, Id
 from pyzk.server.config.settings import Settings
 from pyzk.server.core import acl as acl_module
 from pyzk.server.core import sessions, stats, tree
-from pyzk.server.core.acl import AccessControl, LongACL, shared_acl
+from pyzk.server.core.acl import AccessControl, Denied, LongACL, shared_acl
 from pyzk.server.core.engine import Engine
 from pyzk.server.core.quota import ROOT
 from pyzk.server.core.reaper import Reaper
+from pyzk.server.core.sasl import Login
 from pyzk.server.core.sessions import NEVER, RandomPool, SessionTracker
 from pyzk.server.core.stats import Histogram, ServerStats
 from pyzk.server.core.tree import BUILT_IN, DataTree
@@ -79,6 +80,14 @@ def test_a_long_list_has_an_index(entries: int, has_index: bool) -> None:
     stored = shared_acl(tuple(map(ip, range(entries))))
     assert isinstance(stored, LongACL) is has_index
     assert len(stored) == entries
+
+
+@pytest.mark.parametrize(("entries", "text"), [(20, "ip:10.0.0.19=rwcda]"), (21, "rwcda, and 1 more]")])
+def test_a_refusal_shows_20_entries(entries: int, text: str) -> None:
+    denied = Denied("/a", tuple(map(ip, range(entries))), 1, [])
+    assert text in str(denied)
+    assert "ip:10.0.0.19" in str(denied)
+    assert "ip:10.0.0.20" not in str(denied)
 
 
 @pytest.mark.parametrize("others", [0, 20])
@@ -205,6 +214,28 @@ def test_the_clock_of_a_server_and_of_the_world(world: World) -> None:
 def test_the_zxid_of_a_start_leaves_room_for_those_of_before() -> None:
     assert Engine(Settings(), now=0, epoch=5).zxid == 5 << 18
     assert Engine(Settings(initial_zxid=0), now=0, epoch=5).zxid == 0
+
+
+def test_the_next_id_is_behind_that_of_a_restored_session() -> None:
+    tracker = SessionTracker(100, 5, lambda session_id: b"")
+    first = tracker.create(1000, 0).id
+    tracker.restore(first + 1, 1000, 0)
+    assert tracker.create(1000, 0).id == first + 2
+    last = (2 << 56) - 1
+    tracker.restore(last, 1000, 0)
+    assert tracker.create(1000, 0).id == last + 1
+
+
+def test_a_nonce_has_30_bytes_of_chance() -> None:
+    drawn: list[int] = []
+
+    def draw(size: int) -> bytes:
+        drawn.append(size)
+        return bytes(size)
+
+    challenge = Login({}, draw).answer(b"")
+    assert drawn == [30]
+    assert b'nonce="' + b"A" * 40 + b'"' in challenge
 
 
 def test_a_bucket_that_is_empty_is_forgotten_when_it_is_looked_at() -> None:
@@ -452,6 +483,23 @@ def test_those_who_stay_are_looked_up_anew_when_they_change() -> None:
     assert watches.data_changed("/a") == [(CHANGED, "/a", ["carl", "dora"])]
 
 
+def test_the_watches_of_several_connections_are_swept_one_after_the_other() -> None:
+    watches: WatchManager[str] = WatchManager()
+    for name, paths in (("anne", 1001), ("bert", 3), ("carl", 2)):
+        for number in range(paths):
+            watches.add_data(f"/{name}/{number}", name)
+    watches.forget("anne")
+    watches.forget("bert")
+    watches.forget("nobody")
+    left = []
+    while watches.unswept:
+        watches.sweep()
+        left.append(watches.count())
+    assert left == [1 + 3 + 2, 3 + 2, 2]
+    watches.forget("carl")
+    assert watches.count() == 0
+
+
 @pytest.mark.parametrize(("paths", "left"), [(1000, False), (1001, True)])
 def test_up_to_1000_paths_are_swept_at_once(paths: int, left: bool) -> None:
     watches: WatchManager[str] = WatchManager()
@@ -535,6 +583,25 @@ def test_the_listener_is_who_was_given(world: World) -> None:
     assert engine.is_recorded
     engine.on_txn = None
     assert (engine.on_txn, engine.is_recorded) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "found"),
+    [
+        (" ", True),
+        ("\0 \x1f/\n", True),
+        ("!", False),
+        ("!/", False),
+        (" !", False),
+        ("//", False),
+        (None, True),
+        (" /", True),
+    ],
+)
+def test_blanks_alone_mean_all_ephemerals(client: Peer, prefix: str | None, found: bool) -> None:
+    """What Java takes for blanks: all up to the space."""
+    client.create("/e", flags=1)
+    assert client.ephemerals(prefix).record.ephemerals == (("/e",) if found else ())
 
 
 # --- TTL and containers ------------------------------------------------------------------------------------

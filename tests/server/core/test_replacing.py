@@ -273,6 +273,15 @@ def served(world: World, *, changes: int) -> tuple[int, int]:
         replacing._copy_again = copy_again
 
 
+@pytest.mark.parametrize(("changed", "steps"), [(500, 0), (501, 11)])
+def test_up_to_500_znodes_are_left_to_the_last_step(changed: int, steps: int) -> None:
+    """A pass over more gives way at each 50."""
+    touched = Touched()
+    for number in range(changed):
+        touched(txn(SetData(f"/{number}", b"", 1)))
+    assert counted(copy_served(tree(), touched))[0] == steps
+
+
 def test_the_last_step_copies_what_is_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the list of the servers, which is always copied again."""
     monkeypatch.setattr(replacing, "_STEP", 10)
@@ -435,6 +444,7 @@ def test_a_session_that_ends_meanwhile_gets_no_znode_back() -> None:
     assert {"/gone", "/stays", "/long-gone"} & set(world.tree.nodes) == {"/stays"}
     effect = world.txns[-1].effect
     assert isinstance(effect, Replace)
+    assert world.txns[-1].session == 0, "no client has asked for it"
     assert effect.gone == {gone.session_id, long_gone.session_id}
     assert effect.root is saved
     check_world_invariants(world)
