@@ -183,6 +183,20 @@ def test_a_file_that_cannot_be_uncompressed_is_told_with_its_place(monkeypatch: 
     assert source.checksum() == zlib.adler32(bytes(range(30)))
 
 
+def test_a_file_is_read_1_mib_at_a_time() -> None:
+    """Never more at once than there may be: a length may be anything."""
+    asked: list[int] = []
+
+    class Asked(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            asked.append(size or 0)
+            return super().read(size)
+
+    source = Input(Asked(bytes(2**21 + 5)))
+    assert not source.has(2**40)
+    assert asked == [2**20] * 4
+
+
 def test_the_checksum_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "_PIECE", 10)
     data = bytes(range(200))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import logging
 import os
 import sys
 import zlib
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -23,12 +24,13 @@ from pyzk.protocol.records import OPEN_ACL
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.failures import OutOfMemory
 from pyzk.server.storage import engine as engines
-from pyzk.server.storage import online
+from pyzk.server.storage import entries, online, snapshots
 from pyzk.server.storage import storage as storages
 from pyzk.server.storage.building import build, stored_stat
 from pyzk.server.storage.directory import DataDirectory, StorageError
 from pyzk.server.storage.engine import DigestedTree, JournaledEngine
 from pyzk.server.storage.journal import Journal, JournalFailed
+from pyzk.server.storage.snapshots import SnapshotWriter
 from pyzk.server.storage.storage import Storage
 
 from ...support.requests import create_op, delete_op, set_op
@@ -128,6 +130,22 @@ def test_memory_that_runs_out_as_the_log_is_written_ends_it(
     assert [entry.zxid for entry in all_entries(tmp_path)] == [1]
 
 
+@pytest.mark.parametrize(("path", "data", "kept"), [(4096, 4096, True), (4097, 1, False), (1, 4097, False)])
+def test_the_packers_of_up_to_4096_bytes_are_kept(path: int, data: int, kept: bool) -> None:
+    packers = entries.Packers("{}s{}s", lambda path, data: b"")
+    packers.make(path, bytes(data))
+    assert (path in packers.by_length) is kept
+
+
+def test_4096_packers_are_kept() -> None:
+    packers = entries.Packers("{}s{}s", lambda path, data: b"")
+    for data in range(4096):
+        packers.make(1, bytes(data))
+    assert len(packers.by_length[1]) == 4096
+    packers.make(2, b"")
+    assert list(packers.by_length) == [2]
+
+
 # --- digests -----------------------------------------------------------------------------------------------
 
 
@@ -157,6 +175,14 @@ def test_only_so_many_numbers_of_znodes_are_remembered(monkeypatch: pytest.Monke
                 image.nodes[path] = ImageNode(node.data, node.acl, stored_stat(node))
         assert tree.digest == image.count_digest()
     assert most == 6, "so many, and the znode of the last change"
+
+
+def test_the_numbers_of_4096_znodes_are_remembered() -> None:
+    tree, most = DigestedTree(), 0
+    for number in range(4100):
+        tree.apply(creation(f"/{number}", b"x"), number, number)
+        most = max(most, len(tree._values))
+    assert most == 4097
 
 
 def test_the_root_and_the_reserved_znodes_have_their_part_in_the_digest() -> None:
@@ -411,6 +437,70 @@ def test_a_snapshot_has_a_digest_if_nothing_has_changed(
         list(reader.nodes())
     assert (reader.digest is not None) is has_digest
     killed(server)
+
+
+class Recorded(io.BytesIO):
+    """A file that notes how many bytes were written each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def write(self, data: Any, /) -> int:
+        self.sizes.append(len(data))
+        return super().write(data)
+
+
+def test_the_sizes_of_the_steps_of_a_snapshot() -> None:
+    """200 znodes, or 64 KiB and the one that goes beyond; then 1 MiB at a time is copied."""
+    server = World()
+    for number in range(450):
+        server.tree.apply(creation(f"/{number:03}"), 1, 1)
+    body, target = Recorded(), Recorded()
+    counts = list(SnapshotWriter(server.engine, body, target).steps())
+    znodes = len(server.tree) - 1
+    assert counts == [200, 400, znodes, znodes]
+    for number in range(40):
+        server.tree.apply(creation(f"/large-{number}", bytes(65_536)), 1, 1)
+    body, target = Recorded(), Recorded()
+    list(SnapshotWriter(server.engine, body, target).steps())
+    assert sum(size > 65_536 for size in body.sizes) == 40
+    copied = target.sizes[1:-1]
+    assert copied[:-1] == [2**20] * (len(copied) - 1)
+    assert sum(copied) == len(body.getvalue()) > 2 * 2**20
+
+
+@pytest.mark.parametrize(("more", "znodes"), [(0, 6), (1, 5)])
+def test_a_step_ends_behind_64_kib(more: int, znodes: int) -> None:
+    """With the root, which does not count."""
+    server = World()
+    names = ("/zookeeper", "/zookeeper/quota", "/zookeeper/config", "/large")
+    others = sum(4 + len(name) + 4 + 8 + 60 for name in names)
+    server.tree.apply(creation("/large", bytes(65_536 - others + more)), 1, 1)
+    for number in range(9):
+        server.tree.apply(creation(f"/{number}"), 1, 1)
+    assert next(SnapshotWriter(server.engine, Recorded(), Recorded()).steps()) == znodes
+
+
+def test_a_compressed_snapshot_is_copied_32_kib_at_a_time(tmp_path: Path) -> None:
+    server = World()
+    server.tree.apply(creation("/large", bytes(100_000)), 1, 1)
+    plain = Recorded()
+    list(SnapshotWriter(server.engine, plain, Recorded()).steps())
+    size = len(plain.getvalue())
+    directory = DataDirectory(tmp_path)
+    directory.open()
+    steps = len(list(snapshots.snapshot_steps(server.engine, directory, "gz")))
+    assert steps == len(plain.sizes) + -(-size // 32_768)
+    directory.close()
+
+
+def test_a_snapshot_in_memory_has_pieces_of_1_mib() -> None:
+    pieces = online._Pieces()
+    for size in (2**20 - 1, 1, 5):
+        pieces.write(bytes(size))
+    pieces.flush()
+    assert [len(piece) for piece in iter(lambda: pieces.read(1), b"")] == [2**20, 5]
 
 
 def padded(data: bytes, size: int) -> bytes:
