@@ -279,6 +279,27 @@ def framed(payload: bytes) -> bytes:
     return struct.pack(">qi", zlib.adler32(payload), len(payload)) + payload + b"B"
 
 
+@pytest.mark.parametrize("piece", [1, 7, 16, 40])
+@pytest.mark.parametrize("size", [-1, 5, 10_000])
+@pytest.mark.parametrize("padding", [0, 3, 50])
+def test_a_damaged_end_is_put_together_of_its_pieces(
+    monkeypatch: pytest.MonkeyPatch, piece: int, size: int, padding: int
+) -> None:
+    """Zeros may stand anywhere in it; those at its end were only made longer."""
+    monkeypatch.setattr(streams, "_PIECE", piece)
+    good = log([Entry(0, SESSION, 1, 1, 1, 2, DeleteTxn("/a"), None)])
+    data = b"\0" * 20 + b"xy" + b"\0" * 33 + b"z" + b"\0" * 9
+    last = encode(Entry(0, SESSION, 1, 2, 1, 5, SetDataTxn("/a", data, 1), None))
+    wrong = last[:8] + struct.pack(">i", size) + last[12:]
+    reader = LogReader(io.BytesIO(good + wrong + bytes(padding)))
+    with pytest.raises(FileError, match="the length of an entry is wrong") as caught:
+        list(reader.entries())
+    assert caught.value.offset == len(good) + 8
+    reader = LogReader(io.BytesIO(good + wrong[:-1] + bytes(padding)))
+    assert len(list(reader.entries())) == 1
+    assert reader.torn == len(good)
+
+
 def test_the_smallest_entry_is_read() -> None:
     """A closeSession without a record is its header alone."""
     payload = struct.pack(">qiqqi", SESSION, 0, 3, 1003, -11)
