@@ -382,6 +382,14 @@ def test_znodes_below_a_new_parent_follow_those_of_another(tmp_path: Path) -> No
     }
 
 
+def test_progress_is_told_every_50000_znodes() -> None:
+    image, node = Image.fresh(), ImageNode(None, OPEN_ACL, bytes(60))
+    image.nodes |= {f"/{number}": node for number in range(50_005)}
+    told: list[int] = []
+    build(image, told.append)
+    assert told == [50_000]
+
+
 def test_equal_lists_of_access_are_one_object() -> None:
     """Memory: most trees have few different ones."""
     from pyzk.protocol.records import ACL, Id
