@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import IO, Final
+from typing import IO, Final, TypeAlias
 
 import attrs
 
@@ -29,7 +29,7 @@ from .snapshot import UNBOUNDED, Bounds, SnapshotReader, ZxidDigest
 from .streams import FileError
 from .txnlog import LogReader
 
-OpenFile = Callable[[str], IO[bytes]]
+OpenFile: TypeAlias = Callable[[str], IO[bytes]]
 _REPORT_EVERY: Final = 20_000
 """Znodes or entries between two reports of progress."""
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import attrs
 
@@ -37,7 +38,7 @@ STATS = "zookeeper_stats"
 
 _ITEM = re.compile("(?P<key>[^=]+)=(?P<value>(-?[0-9]{1,18})?)=?")
 _KEYS = ("count", "bytes", "countHardLimit", "byteHardLimit")
-_Numbers = dict[str, int]
+_Numbers: TypeAlias = dict[str, int]
 
 
 def _parse(data: bytes | None) -> _Numbers | None:

@@ -22,7 +22,7 @@ function here. :data:`OPERATIONS` is made of these three. CONTRIBUTING.md has th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from ....protocol.jute import fields_reader
 from ....protocol.operations import CLIENTS, WRITES, OpCode
@@ -41,9 +41,9 @@ __all__ = [
     "look_up",
 ]
 
-_Reader = Callable[[bytes, int], Any]
-_Method = Callable[[Any, Any, Any], Any]
-Operation = tuple[_Reader | None, _Method, bool, bool | None]
+_Reader: TypeAlias = Callable[[bytes, int], Any]
+_Method: TypeAlias = Callable[[Any, Any, Any], Any]
+Operation: TypeAlias = tuple[_Reader | None, _Method, bool, bool | None]
 """The reader of the request; the function; whether it takes a zxid; whether the reply holds the Stat, None
 for a function that is no resolver."""
 

@@ -31,7 +31,7 @@ from pyzk.protocol.files.txnlog import (
     decode,
     encode,
 )
-from pyzk.protocol.records import OPEN_ACL
+from pyzk.protocol.records import ACL, OPEN_ACL, Id
 
 from .sample import SESSION, Folder, entries, history, log, state, written
 
@@ -243,6 +243,20 @@ def test_paths_and_data_have_so_many_bytes(largest: int, fits: bool) -> None:
                 list(reader.nodes())
 
 
+@pytest.mark.parametrize("piece", [10, 64, 100, 2000])
+def test_a_list_of_access_may_lie_in_several_pieces(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    """How long it is shows only when it is read."""
+    monkeypatch.setattr(streams, "_PIECE", piece)
+    acl = tuple(ACL(1, Id("ip", f"10.0.0.{number}")) for number in range(100))
+    encoder = NodeEncoder()
+    node = encoder.encode("", b"", acl, bytes(60))
+    data = encoder.head({}) + node
+    reader = SnapshotReader(io.BytesIO(data + tail(zlib.adler32(data), None, 3)))
+    assert [each.acl for each in reader.nodes()] == [acl]
+    with pytest.raises(FileError, match="byte 32: an ACL cannot be read"):
+        SnapshotReader(io.BytesIO(data[:1000]))
+
+
 def test_the_bounds_of_a_packet() -> None:
     assert Bounds.of(1000) == (2000, float("inf"))
     assert Bounds.of(1000, 7) == (2000, 7)
@@ -298,6 +312,17 @@ def test_a_damaged_end_is_put_together_of_its_pieces(
     reader = LogReader(io.BytesIO(good + wrong[:-1] + bytes(padding)))
     assert len(list(reader.entries())) == 1
     assert reader.torn == len(good)
+
+
+@pytest.mark.parametrize("zeros", range(9))
+@pytest.mark.parametrize("fill", [b"", b"\xff", b"\xff\0\xff"])
+def test_a_whole_entry_is_found_behind_any_number_of_zeros(zeros: int, fill: bytes) -> None:
+    good = log([Entry(0, SESSION, 1, 1, 1, 2, DeleteTxn("/a"), None)])
+    whole = encode(Entry(0, SESSION, 1, 2, 1, 2, DeleteTxn("/b"), None))
+    reader = LogReader(io.BytesIO(good + b"\xff" * 40 + fill + bytes(zeros) + whole))
+    with pytest.raises(FileError, match="an entry is damaged, and whole ones follow") as caught:
+        list(reader.entries())
+    assert caught.value.offset == len(good)
 
 
 def test_the_smallest_entry_is_read() -> None:

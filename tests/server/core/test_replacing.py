@@ -590,6 +590,8 @@ def test_the_paths_whose_changes_may_hit_a_watch(others: int) -> None:
     assert watched(watches) == ["/a/b", "/a/b/c", "/k"]
     watches.add_recursive("/a", "bert")
     assert watched(watches) == ["/a", "/a/b", "/a/b/c", "/k"], "and not /ab"
+    watches.add_recursive("/k", "bert")
+    assert watched(watches) == ["/a", "/a/b", "/a/b/c", "/k", "/k/l"]
     watches.add_recursive("/", "carl")
     assert watched(watches) == PATHS
 

@@ -464,6 +464,8 @@ def test_which_ids_of_other_providers_an_acl_may_hold(scheme: str, text: str, va
         ([(1, "nope", None), (1, "nope", "x")], -114),
         ([(1, "nope", None), (1, "nope", None)], -5),
         ([(1, None, None), (1, None, None)], -5),
+        ([(1, None, "x"), (1, None, "y")], -5),
+        ([(1, None, "x"), (2, None, "y")], -114),
     ],
 )
 def test_nulls_that_cannot_be_compared_spoil_an_acl(
