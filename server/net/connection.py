@@ -71,6 +71,7 @@ class ServiceView(Protocol):
     serves_http: bool
     is_controlled: bool
     has_request_checks: bool
+    refusing: bool
     unread: UnreadOutput
     slice: float
     turn_end: float
