@@ -29,6 +29,7 @@ export function open(place, params) {
   const text = textField("text", "any text", { type: "search" });
   const outcome = select("outcome", [["", "any result"], ["failed", "only errors"], ["slow", "10 ms and more"]]);
   const boxes = GROUPS.map(([id, word]) => [id, check(word, true)]);
+  const fold = check("Fold repeats", true);
   const state = statusLine();
   const list = h("ol.events.mono", { tabindex: "0", "aria-label": "What has happened" });
   const detail = h("article.detail", { "aria-label": "The whole request", hidden: true });
@@ -42,7 +43,7 @@ export function open(place, params) {
   put(place,
     form("bar filters", () => follow(),
       field("Operation", op), field("Path", path), field("Session", session), field("Text", text), field("Result", outcome)),
-    h("div.bar", boxes.map(([, box]) => box),
+    h("div.bar", boxes.map(([, box]) => box), fold,
       h("span.grow"), hold, button("Clear", () => { kept = []; waiting.clear(); draw(); }),
       button("Copy", () => copy(exported(), "The lines are copied")), button("Export", () => download("timeline.txt", [exported()], "text/plain"))),
     state,
@@ -53,7 +54,7 @@ export function open(place, params) {
     document.dispatchEvent(new Event("where"));
     follow();
   }, op, path, session);
-  onChange(draw, outcome, ...boxes.map(([, box]) => box));
+  onChange(draw, outcome, fold, ...boxes.map(([, box]) => box));
   onInput(draw, text);
 
   // --- the names of sessions ---
@@ -145,42 +146,58 @@ export function open(place, params) {
     });
   }
 
+  const isRepeat = (row, other) => Boolean(row.reply && other.reply) && row.entry.kind === "request" && row.entry.session === other.entry.session &&
+    row.entry.text === other.entry.text && row.reply.text === other.reply.text;
+
+  /** The lines: of equal requests in turn, with equal answers, the last one. */
+  function folded(rows) {
+    const lines = [];
+    for (const row of rows) {
+      const before = lines.at(-1);
+      if (before && fold.control.checked && isRepeat(before.row, row)) Object.assign(before, { row, times: before.times + 1 });
+      else lines.push({ key: row.number, row, times: 1 });
+    }
+    return lines;
+  }
+
   function draw() {
     if (paused && missed) return;
     const rows = chosen();
+    const lines = folded(rows);
     const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
-    const wanted = rows.slice(-DRAWN);
-    reconcile(list, wanted, (row) => row.number, make, update);
+    const wanted = lines.slice(-DRAWN);
+    reconcile(list, wanted, (line) => line.key, make, update);
     if (atEnd) list.scrollTop = list.scrollHeight;
-    const cut = rows.length > wanted.length ? `, the last ${count(wanted.length)} shown` : "";
+    const cut = lines.length > wanted.length ? `, the last ${count(wanted.length)} shown` : "";
     state.textContent = rows.length ? `${count(rows.length)} lines${cut}` : `Nothing has happened ${records ? "yet" : "since this page was opened; what was before is not recorded"}. Use your application: its requests appear here.`;
-    const row = kept.find((other) => other.number === selected);
+    const row = lines.find(({ key }) => key === selected)?.row;
     if (row && changed(detail, [selected, row.reply])) show(row);
   }
 
   /** To ask whether something is there, and hear that it is not, is no failure. */
   const isAbsence = ({ entry, reply }) => /^exists/.test(reply?.op ?? entry.op ?? "") && /NoNode/.test(String(reply?.error ?? ""));
 
-  const make = (row) => h("li", { on: { click: () => choose(row) } });
+  const make = ({ key }) => h("li", { on: { click: () => choose(key) } });
 
-  function update(element, row) {
+  function update(element, { key, row, times }) {
     const { entry, reply } = row;
     const who = entry.session ? nameOf(entry.session) : entry.client ?? "";
     const bad = (reply?.error && !isAbsence(row)) || entry.kind === "fault";
-    element.className = `event ${entry.kind} ${bad ? "failed" : isAbsence(row) ? "absent" : ""} ${row.number === selected ? "selected" : ""}`;
-    if (!changed(element, [who, reply])) return;
+    element.className = `event ${entry.kind} ${bad ? "failed" : isAbsence(row) ? "absent" : ""} ${key === selected ? "selected" : ""}`;
+    if (!changed(element, [who, reply, times])) return;
     put(element,
       dim(Number.isNaN(row.at) ? "" : clock(row.at)), h("span.who", { title: entry.client ?? "" }, who),
       h("span.sign", { "aria-label": entry.kind }, SIGNS[entry.kind] ?? ""),
       h("span.what", h("button.bare", { type: "button" }, visible(entry.kind === "reply" ? `${entry.op ?? ""} ${entry.path ?? ""}` : entry.text ?? "")),
         reply && h("span", { class: `result ${bad ? "bad" : ""}` }, ` → ${visible(reply.text ?? "")}`)),
-      h("span.num.dim", reply?.latency_ms === undefined ? "" : `${reply.latency_ms.toFixed(reply.latency_ms < 10 ? 2 : 0)} ms`));
+      times > 1 ? h("span.num", { title: "so often in turn" }, `×${count(times)}`) : h("span.num.dim", reply?.latency_ms === undefined ? "" : `${reply.latency_ms.toFixed(reply.latency_ms < 10 ? 2 : 0)} ms`));
   }
 
-  function choose(row) {
-    selected = row?.number;
-    detail.hidden = !row;
-    if (row) show(row);
+  function choose(key) {
+    selected = key;
+    detail.hidden = !key;
+    const line = folded(chosen()).find((one) => one.key === key);
+    if (line) show(line.row);
     draw();
   }
 
@@ -218,12 +235,12 @@ export function open(place, params) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const rows = chosen().slice(-DRAWN);
-    const at = rows.findIndex((row) => row.number === selected);
-    const row = rows[at < 0 ? rows.length - 1 : Math.min(Math.max(at + step, 0), rows.length - 1)];
-    if (!row) return;
-    choose(row);
-    const element = list.keyed.get(row.number);
+    const lines = folded(chosen()).slice(-DRAWN);
+    const at = lines.findIndex(({ key }) => key === selected);
+    const line = lines[at < 0 ? lines.length - 1 : Math.min(Math.max(at + step, 0), lines.length - 1)];
+    if (!line) return;
+    choose(line.key);
+    const element = list.keyed.get(line.key);
     element.querySelector("button").focus({ preventScroll: true });
     element.scrollIntoView({ block: "nearest" });
   });

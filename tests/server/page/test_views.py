@@ -214,6 +214,28 @@ def test_the_timeline(connect: Connect, visit: Visit) -> None:
     assert not any("/other" in line for line in lines(page))
 
 
+def test_repeats_are_folded_and_unfolded(connect: Connect, visit: Visit) -> None:
+    worker, other = connect("worker"), connect("other")
+    page = visit("#timeline")
+    for client in (worker, worker, worker, other):
+        client.exists("/ready")
+    worker.create("/ready")
+    worker.exists("/ready")
+    page.see("create /ready", ".events")
+    page.fill("[name=path]", "/ready")
+    page.see("×3", ".events")
+    asked = (
+        "[...document.querySelectorAll('.event')].filter(e => e.innerText.includes('exists /ready')).length"
+    )
+    page.until(f"{asked} === 3")
+    page.evaluate("document.querySelector('.event').click()")
+    page.see("exists /ready", ".detail")
+    page.evaluate(
+        "[...document.querySelectorAll('.check')].find(e => e.innerText === 'Fold repeats').click()"
+    )
+    page.until(f"{asked} === 5")
+
+
 def test_it_is_exported_as_text(server: EmbeddedServer, connect: Connect, visit: Visit) -> None:
     client = connect("worker")
     page = visit("#timeline")
