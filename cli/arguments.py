@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from .status import Failure, Status
 
+_ZKCLI = re.compile(r"unrecognized arguments: .*-s(erver)?\b")
+"""What is asked for as zkCli.sh takes it."""
 DEFAULT_HOSTS = "127.0.0.1:2181"
 
 
@@ -18,6 +21,8 @@ class Parser(argparse.ArgumentParser):
     """A parser whose complaints are failures."""
 
     def error(self, message: str) -> NoReturn:
+        if _ZKCLI.search(message):
+            message += "; for -server write --hosts"
         raise wrong(self.prog, message)
 
 

@@ -126,6 +126,8 @@ def _parse_host(text: str) -> Host:
         raise ValueError(f"an IPv6 address needs brackets, as in [{text}]:{DEFAULT_PORT}")
     else:
         name, _, port = text.partition(":")
+    if port.isdecimal() and not 0 < int(port) < 65536:
+        raise ValueError(f"a port is a number from 1 to 65535, not {port}")
     if not name or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
         raise ValueError(f"{text!r} is not host:port")
     return Host(name, int(port) if port else DEFAULT_PORT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import ssl
 import time
@@ -18,6 +20,8 @@ from ..show import brief, table
 from ..status import Failure, Status, say
 from ..units import age
 
+_REFUSED = os.strerror(errno.ECONNREFUSED)
+"""How the reason ends for which there is no answer, if nobody listens. A client would try again for long."""
 _AGAIN = 0.5
 """Seconds between two looks at servers that are not well yet."""
 
@@ -117,7 +121,9 @@ async def health(context: Context) -> int:
     give_up_at = trio.current_time() + options.wait
     while True:
         reports = [await _look_at(host, context.ssl_context) for host in await hosts_of(options)]
-        problem = await _problem(context)
+        refused = all(str(report.get("problem", "")).endswith(_REFUSED) for report in reports)
+        nobody = f"nobody listens at {options.hosts}; check --hosts or PYZK_HOSTS"
+        problem = nobody if refused else await _problem(context)
         down = [report["server"] for report in reports if not report["serves"]]
         if options.all and down and not problem:
             problem = f"{', '.join(down)} does not serve"

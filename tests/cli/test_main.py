@@ -37,6 +37,8 @@ PATIENCE = 30.0
         (["get", "a"], "a path must start with /: a"),
         (["get", "/a", "/b"], "unrecognized arguments: /b (see pyzk get --help)"),
         (["--hosts", "a:b", "ls"], "'a:b' is not host:port"),
+        (["--hosts", "a:99999", "ls"], "a port is a number from 1 to 65535, not 99999"),
+        (["-server", "a:1", "ls"], "unrecognized arguments: -server; for -server write --hosts"),
         (["--session-timeout", "0", "ls"], "--session-timeout must be more than 0"),
         (["ls", "--", "x"], "-- goes with exec only"),
         (["exec"], "no command to run"),
