@@ -239,7 +239,8 @@ _told: dict[str, int] = {}
 
 def _close_with_child() -> None:
     """Have clients closed where this process is a child that ends by ``os._exit``: then the interpreter calls
-    nothing. multiprocessing and billiard call functions of their own before."""
+    nothing. multiprocessing and billiard call functions of their own before. A worker of billiard's pool does
+    not; Celery sends a signal there."""
     for name in ("multiprocessing", "billiard"):
         package, util = sys.modules.get(name), sys.modules.get(f"{name}.util")
         if package is None or util is None or _told.get(name) == os.getpid():
@@ -247,6 +248,12 @@ def _close_with_child() -> None:
         _told[name] = os.getpid()
         if package.current_process().name != "MainProcess":
             util.Finalize(None, _at_exit, exitpriority=0)
+    if (signals := sys.modules.get("celery.signals")) is not None:
+        signals.worker_process_shutdown.connect(_at_end_of_worker, weak=False)
+
+
+def _at_end_of_worker(**_: object) -> None:
+    _at_exit()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks

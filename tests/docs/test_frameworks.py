@@ -18,7 +18,7 @@ pytest_plugins = "pytester"
     [
         ("fastapi", ["fastapi", "httpx"], "test_app*.py", 4),
         ("django-celery", ["django"], "test_views.py", 2),
-        ("django-celery", ["celery"], "test_tasks.py", 3),
+        ("django-celery", ["celery"], "test_tasks.py", 2),
     ],
     ids=["fastapi", "django", "celery"],
 )
