@@ -1,9 +1,10 @@
 """The whole tree, put aside and brought back, for test suites that prepare much and change little.
 
 A synchronous control does either in one go. :func:`take` and :func:`bring_back` do it in steps, so that
-clients are served meanwhile; :mod:`...core.replacing` says what they see. A server that keeps a log, and an
-ensemble, bring a tree back in one go all the same: the new tree must be in a file, or at each member, before
-anything else happens.
+clients are served meanwhile; :mod:`...core.replacing` says what they see. In one go remains what must be part
+of the transaction. A server that keeps a log writes the new tree to a file, which takes 4 us for each znode. Each
+member of an ensemble makes its own copy; so the whole is done in one go there, and where a server keeps
+digests of its tree.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from ...core.tree import DataTree
 from ...net.http import Response
 from ...testing import snapshots, tree_io
 from ...testing.controls.tree import differs, expecting, load_steps, restoring
@@ -118,7 +119,7 @@ async def _restore(control: Control, ask: Ask) -> Any:
     number, snapshot = look_up(control.snapshots, ask.values["snapshot"], "snapshot")
     controls, turns = control.controls, Turns()
     running = controls.running
-    if controls.ensemble is not None or running.engine.keeps_log:
+    if controls.ensemble is not None or running.engine.tree_type is not DataTree:
         controls.restore(snapshot)
         return {"snapshot": number}
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import count, zip_longest
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -392,8 +393,9 @@ async def test_a_snapshot_in_steps_is_the_tree_at_one_zxid() -> None:
 
 
 @pytest.mark.usefixtures("one_step_a_turn")
-async def test_a_restore_in_steps_is_one_transaction() -> None:
-    async with open_server(clock="frozen") as server:
+@pytest.mark.parametrize("log", [False, True], ids=["in-memory", "with-a-log"])
+async def test_a_restore_in_steps_is_one_transaction(log: bool, tmp_path: Path) -> None:
+    async with open_server(clock="frozen", data=tmp_path if log else None) as server:
         watcher = await StreamClient(server.open_stream()).connect()
         ending = await StreamClient(server.open_stream()).connect()
         server.load({f"/p{p}": {f"c{n}": "data" for n in range(300)} for p in range(7)})
@@ -433,9 +435,13 @@ async def test_a_restore_in_steps_is_one_transaction() -> None:
         assert next(turns_taken) > 20, "others run meanwhile"
         assert replaced == before
         assert server.running.engine.zxid > snapshot.zxid
+        after = server.dump()
         events = [e.text for e in server.history(kind="event", session=watcher.session_id)]
         assert "deleted /late" in events
         assert any(text.startswith(("changed /p6/", "created /p6/", "deleted /p6/")) for text in events)
+    if log:
+        async with open_server(data=tmp_path) as server:
+            assert server.dump() == after
 
 
 def at_replace(server: Any, txn: Any) -> dict[str, bytes | None]:
