@@ -244,6 +244,7 @@ def prepare(engine: Engine, root: Znode, owners: Iterable[int]) -> Generator[Non
     made = yield from copy(root, over(engine, owners))
     tree = DataTree()
     yield from tree.starting(made)
+    _keep_config(engine.tree, tree)
     replacement = Replacement(root, tree, owners)
     for count, path in enumerate(differing(engine.tree.nodes["/"], made)):
         if path is not None:
@@ -275,8 +276,7 @@ def replace(
     gone = over(engine, replacement.owners)
     for owner in gone:
         after.leave_out(owner)
-    config = before.nodes[CONFIG_PATH]  # it tells of servers, not of data: it stays
-    after.configure(config.data, config.mzxid, config.mtime, config.version)
+    _keep_config(before, after)
     changes = []
     if engine.watches.watchers:
         watched = dict.fromkeys(engine.watches.watched(replacement.paths, replacement.below))
@@ -284,3 +284,9 @@ def replace(
     root = before.nodes["/"]
     engine.replace_tree(Replace(replacement.root, gone), zxid, (after, changes))
     return root
+
+
+def _keep_config(before: DataTree, after: DataTree) -> None:
+    """Let a tree have the list of the servers of another one: it tells of servers, not of data."""
+    config = before.nodes[CONFIG_PATH]
+    after.configure(config.data, config.mzxid, config.mtime, config.version)

@@ -208,9 +208,12 @@ class DataTree:
         if isinstance(effect, CloseSession):
             return [self.apply(Delete(path, paths.name(path)), zxid, time) for path in effect.paths]
         if isinstance(effect, Replace):
-            before, after = self.nodes["/"], copy_tree(effect.root, effect.gone)
+            before, copies = self.nodes["/"], effect.copies
+            after = copies.pop() if copies else copy_tree(effect.root, effect.gone)
             config = self.nodes[CONFIG_PATH]  # it tells of servers, not of data: it stays
             self._start(after)
+            for owner in effect.gone & self.ephemerals.keys():  # of a session that lived when this was copied
+                self.leave_out(owner)
             self.configure(config.data, config.mzxid, config.mtime, config.version)
             return differences(before, after)
         if isinstance(effect, CreateSession | Refused):

@@ -110,10 +110,12 @@ class Replace:
 
     :ivar root: the other tree's root. It and all below it must not change: each tree takes a copy.
     :ivar gone: ids of sessions that are over: their ephemerals are left out.
+    :ivar copies: copies that were made before. A tree takes one of them away, as long as there is one.
     """
 
     root: Znode
     gone: frozenset[int]
+    copies: list[Znode] = attrs.field(factory=list)
 
 
 @attrs.define

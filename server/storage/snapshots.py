@@ -7,6 +7,9 @@ of the tree when the last znode was encoded: a reader compares no digest before 
 
 The work is done in steps of about 1 ms. The znodes are encoded first, into a file of their own, because the
 access control lists stand before them in a snapshot.
+
+A tree that is to replace the one that is served is in a file before anything is answered from it. Its znodes
+are encoded before it does (:class:`Ahead`), so that little is left to be done in that moment.
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ from pathlib import Path
 from typing import Protocol
 from zlib import adler32
 
+from ...protocol.constants import CONFIG_PATH
 from ...protocol.files.digest import add, value_of
 from ...protocol.files.snapshot import NodeEncoder, ZxidDigest, tail
 from ...protocol.files.streams import compressing
 from ..core.engine import Engine
+from ..core.tree import DataTree
 from ..core.znode import Znode
 from .building import stored_stat
 from .directory import DataDirectory, StorageError
@@ -36,18 +41,55 @@ _SOME = 64 * 1024
 """Bytes of znodes in one step, but for the last znode of it."""
 
 
-def snapshot_steps(engine: Engine, directory: DataDirectory, compression: str = "") -> Iterator[int]:
+def snapshot_steps(
+    engine: Engine, directory: DataDirectory, compression: str = "", ahead: Ahead | None = None
+) -> Iterator[int]:
     """Write a snapshot into a directory; yields between the steps, with the number of znodes written.
 
     :param compression: one of :data:`~pyzk.protocol.files.streams.COMPRESSIONS`.
+    :param ahead: what was encoded of the tree already.
     :raises OSError: a file cannot be written; then there is no snapshot.
     """
     with directory.unfinished() as (_, body), directory.unfinished() as (path, target):
         with compressing(target, compression) as stream:
             writer = SnapshotWriter(engine, body, stream, _COMPRESSED if compression else _COPIED)
-            yield from writer.steps()
+            if ahead is None:
+                yield from writer.steps()
+            else:
+                yield from writer.finish(ahead)
         target.flush()
         directory.finish(path, writer.zxid, compression)
+
+
+class Ahead:
+    """Encodes a tree that is going to replace the one that is served.
+
+    :param body: a file for the znodes.
+    """
+
+    def __init__(self, engine: Engine, tree: DataTree, body: Medium) -> None:
+        self.body = body
+        self.writer = SnapshotWriter(engine, body, body)
+        self._tree = tree
+        self._state: object = None
+
+    def steps(self) -> Iterator[int]:
+        """Encode the znodes; yields the number of znodes encoded, between two steps.
+
+        :raises OSError: the file cannot be written.
+        """
+        self._state = _state_of(self._tree)
+        yield from self.writer.encode(self._tree.nodes["/"])
+
+    def is_of(self, tree: DataTree) -> bool:
+        """Return whether a tree holds the znodes that were encoded, as they were then."""
+        return self._state == _state_of(tree)
+
+
+def _state_of(tree: DataTree) -> object:
+    """Return what is another value where a tree that is about to be served has changed: ephemerals may have
+    been left out, and the list of the servers may be another one."""
+    return tree.nodes["/"], len(tree), tree.data_size, stored_stat(tree.nodes[CONFIG_PATH])
 
 
 def export(engine: Engine, path: str | os.PathLike[str]) -> Path:
@@ -107,12 +149,36 @@ class SnapshotWriter:
 
         :raises OSError: a file cannot be written.
         """
-        sessions = {session.id: session.timeout for session in self._engine.sessions}
-        tree = self._engine.tree
-        for pieces in self._encoded(tree.nodes["/"]):
+        sessions = self._sessions()
+        yield from self.encode(self._engine.tree.nodes["/"])
+        yield from self._write(sessions, self._digest_of_the_end())
+
+    def encode(self, root: Znode) -> Iterator[int]:
+        """Write the znodes of a tree into the body.
+
+        :raises OSError: the file cannot be written.
+        """
+        for pieces in self._encoded(root):
             self._body.write(b"".join(pieces))
             yield self.count
-        digest = self._digest_of_the_end()
+
+    def finish(self, ahead: Ahead) -> Iterator[int]:
+        """Write the snapshot of a tree that was encoded before the engine had it.
+
+        :raises OSError: a file cannot be written.
+        """
+        self._body, self._encoder = ahead.body, ahead.writer._encoder
+        self.count, self._digest = ahead.writer.count, ahead.writer._digest
+        return self._write(self._sessions(), self._digest_of_the_end())
+
+    def _sessions(self) -> dict[int, int]:
+        return {session.id: session.timeout for session in self._engine.sessions}
+
+    def _write(self, sessions: dict[int, int], digest: ZxidDigest | None) -> Iterator[int]:
+        """Write the target.
+
+        :param sessions: ids and timeouts.
+        """
         head = self._encoder.head(sessions)
         self._target.write(head)
         checksum = adler32(head)

@@ -13,7 +13,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from ...protocol.files.image import is_session
 from ...protocol.files.restoring import Damaged, Restored, Restorer
@@ -22,12 +22,13 @@ from ...protocol.text import session_text
 from ..config.settings import Settings
 from ..core.engine import Engine
 from ..core.failures import OutOfMemory
+from ..core.tree import DataTree
 from ..logger import logger
 from .building import build
 from .directory import DataDirectory, StorageError
 from .engine import JournaledEngine
 from .journal import Journal, JournalFailed
-from .snapshots import snapshot_steps
+from .snapshots import Ahead, snapshot_steps
 
 _PROGRESS = 2.0
 """Seconds between two lines about what is being read or written."""
@@ -48,6 +49,7 @@ class Storage:
         self.load_time = self.entries_loaded = 0
         self._restored: Restored | None = None
         self._engine: JournaledEngine | None = None
+        self._ahead: Ahead | None = None  # of a tree that is about to be served
         self._replaced = 0  # how often the whole tree became another one
         self._due = self._draw_due()  # entries after which the next snapshot is due
         self._next_purge = time.monotonic() + settings.purge_interval
@@ -197,7 +199,8 @@ class Storage:
         replaced = self._replaced
         began = time.monotonic()
         try:
-            for count in snapshot_steps(engine, self.directory, self._settings.snapshot_compression):
+            ahead = self._ahead if self._ahead is not None and self._ahead.is_of(engine.tree) else None
+            for count in snapshot_steps(engine, self.directory, self._settings.snapshot_compression, ahead):
                 self._progress("znodes written", count)
                 yield count
                 if replaced != self._replaced:
@@ -206,6 +209,21 @@ class Storage:
             engine.stats.snapshots.failed += 1
             raise
         engine.stats.snapshot_time.add(int(1000 * (time.monotonic() - began)))
+
+    @contextmanager
+    def ahead(self, tree: DataTree) -> Iterator[Iterator[int]]:
+        """Encode the znodes of a tree in steps, which the caller goes through: then little is left to be
+        written when the tree replaces, in the block, the one that is served.
+
+        :raises OSError: a file cannot be written.
+        """
+        assert self._engine is not None
+        with self.directory.unfinished() as (_, body):
+            self._ahead = Ahead(self._engine, tree, body)
+            try:
+                yield self._ahead.steps()
+            finally:
+                self._ahead = None
 
     def _changed_much(self, zxid: int, time: int) -> None:
         """Write a snapshot in the place of an entry that no real server could read."""

@@ -1,16 +1,15 @@
 """The whole tree, put aside and brought back, for test suites that prepare much and change little.
 
 A synchronous control does either in one go. :func:`take` and :func:`bring_back` do it in steps, so that
-clients are served meanwhile; :mod:`...core.replacing` says what they see. In one go remains what must be part
-of the transaction. A server that keeps a log writes the new tree to a file, which takes 4 us for each znode. Each
-member of an ensemble makes its own copy; so the whole is done in one go there, and where a server keeps
-digests of its tree.
+clients are served meanwhile; :mod:`...core.replacing` says what they see. A server that keeps a log has the
+new tree in a file then: most of it is written before. In an ensemble each server has a copy of the tree, made
+before (:meth:`Snapshot.copied`), and replaces its own in one go. So does a server that keeps digests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import attrs
 
@@ -43,6 +42,7 @@ class Snapshot:
     _root: Znode
     _size: int
     _owners: frozenset[int]
+    _copies: list[Znode] = attrs.field(factory=list)  # one for each tree that it replaces, or none
     _readers: list[None] = attrs.field(factory=list)  # one for each who copies it in steps
 
     def __repr__(self) -> str:
@@ -70,7 +70,16 @@ class Snapshot:
         It takes one zxid, and watches fire for what differs.
         """
         # no client may ever see a zxid that is smaller than one it has seen
-        engine.replace_tree(Replace(self._root, replacing.over(engine, self._owners)), self.zxid)
+        gone = replacing.over(engine, self._owners)
+        engine.replace_tree(Replace(self._root, gone, self._copies), self.zxid)
+
+    def copied(self, times: int) -> Generator[None, None, Snapshot]:
+        """Return a snapshot for one :meth:`restore` that has copies for so many trees, made in steps."""
+        copies: list[Znode] = []
+        with self._copied():
+            while len(copies) < times:
+                copies.append((yield from replacing.copy(self._root)))
+        return attrs.evolve(self, copies=copies)
 
     @contextmanager
     def _copied(self) -> Iterator[None]:
@@ -110,8 +119,12 @@ def bring_back(
     """
     while True:
         engine, touched = running.engine, replacing.Touched()
-        with running.following(touched), snapshot._copied():
+        with running.following(touched), snapshot._copied(), ExitStack() as stack:
             prepared = yield from replacing.prepare(engine, snapshot._root, snapshot._owners)
+            storage = running.service.storage
+            if storage is not None:
+                for _ in stack.enter_context(storage.ahead(prepared.tree)):
+                    yield
             if engine is running.engine:
                 try:
                     root = replacing.replace(engine, prepared, touched, snapshot.zxid, about_to)

@@ -119,7 +119,11 @@ async def _restore(control: Control, ask: Ask) -> Any:
     number, snapshot = look_up(control.snapshots, ask.values["snapshot"], "snapshot")
     controls, turns = control.controls, Turns()
     running = controls.running
-    if controls.ensemble is not None or running.engine.tree_type is not DataTree:
+    if controls.ensemble is not None:
+        servers = len([*controls.ensemble.running.each()])
+        controls.restore(await turns.finish(snapshot.copied(servers)))
+        return {"snapshot": number}
+    if running.engine.tree_type is not DataTree:  # it keeps digests
         controls.restore(snapshot)
         return {"snapshot": number}
 

@@ -13,6 +13,7 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server.core.engine import Engine
 from pyzk.server.core.operations.long import Unfinished
 from pyzk.server.core.txn import Refused, Replace
+from pyzk.server.core.znode import copy_tree
 
 from ...support.requests import get_op
 from ...support.world import Peer, World
@@ -126,6 +127,21 @@ def test_a_tree_that_is_replaced_takes_the_next_zxid(before: int, given: int, af
     world.engine.replace_tree(Replace(root, frozenset()), given)
     assert world.zxid == after
     assert world.txns[-1].zxid == after
+
+
+def test_a_tree_takes_a_copy_that_was_made_before(world: World, client: Peer) -> None:
+    """The session of its ephemeral has ended since."""
+    client.create("/e", flags=1)
+    client.create("/a", data=b"before")
+    root = copy_tree(world.tree.nodes["/"])
+    effect = Replace(root, frozenset([client.session_id]), [copy_tree(root)])
+    client.set("/a", b"later")
+    world.engine.replace_tree(effect, 0)
+    assert effect.copies == []
+    assert world.tree.nodes["/a"].data == b"before"
+    assert "/e" not in world.tree.nodes
+    assert root.children is not None
+    assert world.tree.nodes["/a"] is not root.children["a"]
 
 
 def test_a_write_that_is_refused_unseen_takes_a_zxid(world: World, client: Peer) -> None:

@@ -19,6 +19,8 @@ from pyzk.server import open_server
 from pyzk.server.control.calls import tree as tree_calls
 from pyzk.server.control.views import turns
 from pyzk.server.core.txn import Replace
+from pyzk.server.core.znode import copy_tree
+from pyzk.server.storage.snapshots import SnapshotWriter
 from pyzk.server.testing import history, open_ensemble, snapshots
 from pyzk.server.testing.advisor.engine import Advisor
 from pyzk.server.testing.describe import describe_reply, describe_request, reply_facts
@@ -442,6 +444,75 @@ async def test_a_restore_in_steps_is_one_transaction(log: bool, tmp_path: Path) 
     if log:
         async with open_server(data=tmp_path) as server:
             assert server.dump() == after
+
+
+async def test_the_servers_of_an_ensemble_have_their_copies_before_a_restore(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copied = 0
+
+    def copying(*arguments: Any) -> Any:
+        nonlocal copied
+        copied += 1
+        return copy_tree(*arguments)
+
+    async with open_ensemble(3, clock="frozen") as ensemble:
+        api = Api(ensemble[1])
+        ensemble.load({"/a": {"b": "1"}})
+        number = (await api.post("/snapshots"))["snapshot"]
+        ensemble.load({"/a/b": "2", "/c": "3"})
+        monkeypatch.setattr("pyzk.server.core.tree.copy_tree", copying)
+        await api.post(f"/snapshots/{number}/restore")
+        for server in (1, 2, 3):
+            assert ensemble[server].dump() == {"/a": b"", "/a/b": b"1"}
+        assert copied == 0
+        trees = {id(ensemble[server].running.engine.tree.nodes["/a"]) for server in (1, 2, 3)}
+        assert len(trees) == 3, "no two servers share a tree"
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["", "a session ends in the last moment"])
+async def test_a_tree_is_in_a_file_before_it_is_served(
+    ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But if it changes in the last moment, all of it is written anew."""
+    encoded, at_once = count(), []
+    encode = SnapshotWriter._encode
+
+    def counting(writer: SnapshotWriter, *arguments: Any) -> bytes:
+        next(encoded)
+        return encode(writer, *arguments)
+
+    monkeypatch.setattr(SnapshotWriter, "_encode", counting)
+    async with open_server(clock="frozen", data=tmp_path) as server:
+        owner = await StreamClient(server.open_stream()).connect()
+        server.load({f"/p{p}": {f"c{n}": "data" for n in range(100)} for p in range(5)})
+        await owner.create("/p0/mine", flags=1)
+        snapshot = server.snapshot()
+        server.load({"/new": "1"})
+        engine: Any = server.running.engine
+        write = engine.on_replace
+
+        def replaced() -> None:
+            before = next(encoded)
+            write()
+            at_once.append(next(encoded) - before - 1)
+
+        engine.on_replace = replaced
+
+        def about_to() -> None:
+            if ends:
+                server.expire(owner.session_id)
+
+        for _ in snapshots.bring_back(server.running, snapshot, about_to):
+            pass
+        after = server.dump()
+        assert ("/p0/mine" in after) is not ends
+        assert "/new" not in after
+        assert at_once == [len(server.running.engine.tree) - 1 if ends else 0]
+        server.load({"/later": "2"})
+        after = server.dump()
+    async with open_server(data=tmp_path) as server:
+        assert server.dump() == after
 
 
 def at_replace(server: Any, txn: Any) -> dict[str, bytes | None]:
