@@ -42,9 +42,9 @@ from pyzk.server.testing.history import MOST_BYTES as KEPT
 
 from .. import servers, tables, wire
 from ..wire import BenchmarkError
-from . import clients, operators, requests, rights  # noqa: F401 - they fill the table
+from . import clients, control, operators, requests, rights  # noqa: F401 - they fill the table
 from .bystander import Bystander
-from .case import CASES, Case
+from .case import CASES, FOLDER, Case
 from .scene import BATCH, FILES, NotHere, Scene
 
 ROOT = Path(__file__).parents[2]
@@ -112,8 +112,10 @@ class Stage:
             self.clear()
             log = self._opened.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115 - it is one
             config = {**case.config, **(clients.tls_config() if case.tls else {})}
+            folder = self._opened.enter_context(tempfile.TemporaryDirectory())
+            arguments = [folder if argument is FOLDER else argument for argument in case.arguments]
             server = self._opened.enter_context(
-                servers.ours(self._command, stderr=case.stderr or log, **config)
+                servers.ours([*self._command, *arguments], stderr=case.stderr or log, **config)
             )
             resource.prlimit(server.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
             self._scene = Scene(server, log, self._patience, self._quick)

@@ -27,6 +27,7 @@ class Case:
     :ivar spoils: no other case can begin where this one ended.
     :ivar memory_each: bytes that may be left or needed per unit of the size; 0 if nobody asks.
     :ivar tls: whether the server speaks TLS, too.
+    :ivar arguments: of the server's command; :data:`FOLDER` is an empty folder.
     """
 
     name: str
@@ -40,14 +41,16 @@ class Case:
     memory_each: int
     stderr: int | None
     tls: bool
+    arguments: tuple[str, ...]
     config: dict[str, object]
 
     @property
     def stage(self) -> tuple[object, ...]:
         """What two cases must have in common to be carried out on one server."""
-        return self.state, self.stderr, self.tls, repr(self.config)
+        return self.state, self.stderr, self.tls, self.arguments, repr(self.config)
 
 
+FOLDER = "FOLDER"
 CASES: list[Case] = []
 _CONFIG: dict[str, object] = {
     "maxSessionTimeout": LONG,
@@ -69,6 +72,7 @@ def case(
     memory_each: int = 0,
     stderr: int | None = None,
     tls: bool = False,
+    arguments: tuple[str, ...] = (),
     **config: object,
 ) -> Callable[[Run], Run]:
     def add(run: Run) -> Run:
@@ -77,7 +81,7 @@ def case(
         CASES.append(
             Case(
                 *(name, what, run, full, small, state, transaction),
-                *(spoils, memory_each, stderr, tls, settings),
+                *(spoils, memory_each, stderr, tls, arguments, settings),
             )
         )
         return run
@@ -85,10 +89,13 @@ def case(
     return add
 
 
-def one_multi(scene: Scene, ops: Sequence[tuple[int, Record]]) -> Iterator[None]:
-    """The attack that is one transaction."""
+def one_multi(scene: Scene, ops: Sequence[tuple[int, Record]], elements: int = 0) -> Iterator[None]:
+    """The attack that is one transaction.
+
+    :param elements: how many parts it has, if not one for each operation.
+    """
     client = scene.client()
     request = wire.multi_of(ops)
-    scene.elements = len(ops)
+    scene.elements = elements or len(ops)
     yield
     client.ask(request)

@@ -24,7 +24,7 @@ from .scene import (
     get_op,
     set_op,
 )
-from .states import guarded, small_tree
+from .states import guarded, small_tree, tree
 
 
 @case("acl-get", PIPELINE, "N reads of a znode with 40,000 ACL entries", state=guarded, quick=PIPELINE)
@@ -127,6 +127,19 @@ def quota_recount(scene: Scene, size: int) -> Iterator[None]:
     scene.fill([f"{_QUOTA}/t", f"{_QUOTA}/t/zookeeper_limits", stats])
     ops = [op for _ in range(size) for op in (delete_op(stats), create_op(stats))]
     return one_multi(scene, ops)
+
+
+@case(
+    "quota-count",
+    1_000_000,
+    "the first count of a quota over N znodes",
+    state=tree,
+    transaction=True,
+    spoils=True,
+)
+def quota_count(scene: Scene, size: int) -> Iterator[None]:
+    scene.fill([f"{_QUOTA}/t", f"{_QUOTA}/t/zookeeper_limits"])
+    return one_multi(scene, [create_op(f"{_QUOTA}/t/zookeeper_stats")], size)
 
 
 def _junk_quotas(scene: Scene) -> None:

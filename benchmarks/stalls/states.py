@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import CreateMode
@@ -10,7 +11,7 @@ from pyzk.protocol.operations import OpCode
 
 from .. import wire
 from ..wire import Client
-from .scene import BATCH, Scene, batches, entries, portions
+from .scene import BATCH, LONG, Scene, batches, entries, portions
 
 
 def tree(scene: Scene) -> None:
@@ -40,16 +41,26 @@ def crowd(scene: Scene) -> None:
 def sessions(scene: Scene) -> None:
     """A hundred thousand sessions whose clients are gone, and which all expire in the same tick."""
     end = time.monotonic() + scene.size(40) + 2.5
+    _open_sessions(scene, lambda: int(1000 * (end - time.monotonic())))
+    scene.kept["end"] = end + 1.0
+
+
+def residents(scene: Scene) -> None:
+    """A hundred thousand sessions whose clients are gone, and which last."""
+    _open_sessions(scene, lambda: LONG)
+
+
+def _open_sessions(scene: Scene, timeout: Callable[[], int]) -> None:
+    """:param timeout: returns the timeout of a session that begins, in ms."""
     for size in portions(scene.size(100_000), 100):
         socks = []
         for _ in range(size):
             sock = scene.connect()
-            sock.sendall(wire.hello(int(1000 * (end - time.monotonic()))))
+            sock.sendall(wire.hello(timeout()))
             socks.append(sock)
         for sock in socks:
             sock.recv(100)
         scene.reset(*socks)
-    scene.kept["end"] = end + 1.0
 
 
 def owner(scene: Scene, size: int) -> Client:
