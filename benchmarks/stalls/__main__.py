@@ -10,8 +10,8 @@ A server is started, brought into some state, and then attacked, while a bystand
 znode every few ms. Shown are the longest wait of the bystander beyond the usual one; the most CPU time
 that the server consumed between a request of the bystander and its answer, which does not depend on what
 else the machine does, and is what is judged; the CPU time of the whole attack; and how much memory it
-took at its peak. Each case is measured twice, one after the other: at a server that records no history, and
-at one that records it, as every embedded server does.
+took at its peak. Each case is measured twice, one after the other: at a server as it starts, and at one that
+records its whole history, as every embedded server does.
 
 No wait may be longer than 100 ms of CPU time, but for what must be one transaction: 0.5 s, and then the
 table has the time per element. The exit status is 1 if any case fails.
@@ -249,7 +249,7 @@ def page(machine: str, rows: Iterable[Sequence[str]], quick: bool) -> str:
     return (
         "<!-- Written by `python -m benchmarks.stalls --write`; do not edit. -->\n\n"
         f"# How long others wait\n\n{machine}; {what}; {when}. [stalls.md](stalls.md) says what the columns "
-        "mean. The columns from *with history* on are of a server that records its history.\n\n"
+        "mean. The columns from *with history* on are of a server that records its whole history.\n\n"
         f"{tables.markdown((*HEAD, *RECORDED), rows)}\n\n## The cases\n\n{explained}\n"
     )
 
@@ -307,7 +307,7 @@ def main() -> int:
         "--history",
         choices=("both", "off", "on"),
         default="both",
-        help="measure servers that record their history, servers that do not, or (default) both",
+        help="measure servers that record their whole history, servers as they start, or (default) both",
     )
     add("--compare", metavar="VENV_OR_COMMAND", help="another server, measured in turns with this one")
     add("--command", metavar="VENV_OR_COMMAND", help="another server instead of this one")
