@@ -10,6 +10,7 @@ from pyzk.client import ZooKeeper
 from pyzk.server.testing import Controls
 
 from .memory import client, open_memory_server
+from .scripted import Script
 
 
 @pytest.fixture
@@ -26,3 +27,11 @@ async def zk(server: Controls) -> AsyncIterator[ZooKeeper]:
     """A client of it."""
     async with client(server) as zk:
         yield zk
+
+
+@pytest.fixture
+def script() -> Script:
+    """A session machine that is connected."""
+    script = Script()
+    script.connect()
+    return script

@@ -9,7 +9,7 @@ import attrs
 
 from pyzk.client.auth import Credential
 from pyzk.client.machine import SessionMachine
-from pyzk.client.registry import WatchRegistry
+from pyzk.client.registry import Missed, WatchEvent, WatchKind, WatchRegistry
 from pyzk.client.request import Request
 from pyzk.client.session_data import SessionData
 from pyzk.protocol.constants import WATCH_XID, EventType
@@ -115,3 +115,33 @@ class Script:
             if self.machine.next_deadline() <= self.now:
                 break  # only writing, or closing the connection, can move it
         self.now = end
+
+
+class Recorder:
+    """A watcher that remembers."""
+
+    def __init__(self) -> None:
+        self.events: list[WatchEvent | Missed] = []
+        self.error: Exception | None = None
+
+    def deliver(self, event: WatchEvent | Missed) -> None:
+        self.events.append(event)
+
+    def end(self, error: Exception) -> None:
+        self.error = error
+
+
+def armed(script: Script, path: str, kind: WatchKind) -> Recorder:
+    """A watch whose request was answered."""
+    watcher = Recorder()
+    script.watches.reserve(path, kind)
+    script.watches.settle(path, kind, kind, watcher)
+    return watcher
+
+
+def answer_all(script: Script) -> list[int]:
+    """Answer everything; returns the op codes."""
+    requests = script.requests()
+    for request in requests:
+        script.reply(request)
+    return [request.op for request in requests]

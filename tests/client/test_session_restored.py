@@ -1,0 +1,154 @@
+"""What each connection of a session restores: watches and identities."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyzk.client import SessionState
+from pyzk.client.auth import Credential
+from pyzk.client.registry import Missed, MissedReason, WatchEvent, WatchKind
+from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID, EventType
+from pyzk.protocol.errors import (
+    AuthFailedError,
+)
+from pyzk.protocol.operations import OpCode
+from pyzk.protocol.records import AuthPacket, SetWatches, SetWatches2
+
+from .scripted import Script, armed
+
+DIGEST = Credential("digest", b"u:p")
+
+
+# --- watches --------------------------------------------------------------------------------------------
+
+
+def test_watches_are_armed_before_the_first_request(script: Script) -> None:
+    armed(script, "/data", WatchKind.DATA)
+    armed(script, "/none", WatchKind.EXIST)
+    armed(script, "/list", WatchKind.CHILD)
+    script.read()
+    script.reply(script.requests()[0], zxid=77)
+    script.read()
+    script.requests()
+    script.lose()
+    script.connect()
+    rearm, read = script.requests()
+    assert (rearm.xid, rearm.op) == (SET_WATCHES_XID, OpCode.SET_WATCHES)
+    assert SetWatches.decode(rearm.body) == SetWatches(77, ("/data",), ("/none",), ("/list",))
+    assert read.op == OpCode.GET_DATA
+
+
+def test_lasting_watches_tell_that_something_may_be_missing_once_they_are_armed(script: Script) -> None:
+    flat, deep = armed(script, "/a", WatchKind.PERSISTENT), armed(script, "/b", WatchKind.RECURSIVE)
+    one_shot = armed(script, "/a", WatchKind.CHILD)
+    script.lose()
+    script.connect()
+    (rearm,) = script.requests()
+    assert rearm.op == OpCode.SET_WATCHES2
+    assert SetWatches2.decode(rearm.body) == SetWatches2(0, (), (), ("/a",), ("/a",), ("/b",))
+    assert flat.events == []
+    script.event(EventType.CHANGED, "/b/c")
+    script.reply(SET_WATCHES_XID)
+    missed = MissedReason.RECONNECTED
+    assert flat.events == [Missed("/a", missed)]
+    assert deep.events == [WatchEvent(EventType.CHANGED, "/b/c"), Missed("/b", missed)]
+    assert one_shot.events == []
+
+
+@pytest.mark.parametrize("limit", [300, 5000, 2**20])
+def test_no_frame_that_arms_watches_passes_the_limit(limit: int) -> None:
+    script = Script(request_limit=limit)
+    script.connect()
+    paths = {kind: [f"/{kind.name}/{'x' * (i % 60)}é{i}" for i in range(3000)] for kind in WatchKind}
+    for kind, some in paths.items():
+        for path in some:
+            armed(script, path, kind)
+    script.lose()
+    script.open()
+    script.welcome()
+    frames = script.frames()
+    assert max(len(payload) for payload in frames) <= min(limit, 129 * 1024)
+    assert len(frames) > 5
+    found: dict[str, list[str]] = {}
+    for payload in frames:
+        record = SetWatches2.decode(payload, 8)
+        for name in ("dataWatches", "existWatches", "childWatches"):
+            found.setdefault(name, []).extend(getattr(record, name))
+        found.setdefault("persistent", []).extend(record.persistentWatches or ())
+        found.setdefault("recursive", []).extend(record.persistentRecursiveWatches or ())
+    assert [sorted(some) for some in found.values()] == [sorted(some) for some in paths.values()]
+
+
+# --- authentication -------------------------------------------------------------------------------------
+
+
+def test_credentials_come_before_everything_else() -> None:
+    script = Script(auth=(DIGEST, Credential("ip", b""), DIGEST))
+    script.connect()
+    write = script.write()
+    sent = script.requests()
+    assert [(r.xid, AuthPacket.decode(r.body).scheme) for r in sent] == [
+        (AUTH_XID, "digest"),
+        (AUTH_XID, "ip"),
+    ]
+    assert script.machine.state is SessionState.CONNECTING
+    script.reply(AUTH_XID)
+    script.reply(AUTH_XID)
+    assert script.machine.state is SessionState.CONNECTED
+    (request,) = script.requests()
+    script.reply(request)
+    assert write.settled
+
+
+def test_a_credential_refused_at_the_start_is_final() -> None:
+    script = Script(auth=(DIGEST,))
+    script.open()
+    script.welcome()
+    write = script.write()
+    script.requests()
+    script.reply(AUTH_XID, err=-115)
+    assert script.machine.state is SessionState.CLOSED
+    with pytest.raises(AuthFailedError, match="digest"):
+        write.result()
+    with pytest.raises(AuthFailedError, match="digest"):
+        script.read()
+
+
+def test_a_credential_added_later_is_restored_after_a_reconnect(script: Script) -> None:
+    added = script.machine.add_credential(DIGEST, script.now)
+    script.read()
+    auth, read = script.requests()
+    assert auth.xid == AUTH_XID
+    script.reply(AUTH_XID)
+    assert added.settled
+    script.reply(read)
+    script.lose()
+    script.connect()
+    assert script.machine.state is SessionState.SUSPENDED
+    assert [request.op for request in script.requests()] == [OpCode.AUTH]
+
+
+def test_a_credential_refused_later_is_not_repeated(script: Script) -> None:
+    added = script.machine.add_credential(DIGEST, script.now)
+    script.requests()
+    script.reply(AUTH_XID, err=-115)
+    with pytest.raises(AuthFailedError):
+        added.result()
+    script.lose()
+    script.connect()
+    assert script.machine.state is SessionState.CONNECTED
+    assert script.requests() == []
+
+
+def test_a_server_that_refuses_what_others_accept_is_left(script: Script) -> None:
+    script.machine.add_credential(DIGEST, script.now)
+    script.requests()
+    script.reply(AUTH_XID)
+    script.lose()
+    script.connect()
+    script.requests()
+    script.reply(AUTH_XID, err=-115)
+    assert script.machine.should_close
+    script.lose()
+    assert script.machine.state is SessionState.SUSPENDED
+    assert "refused the digest" in script.machine.reason
