@@ -145,3 +145,10 @@ def answer_all(script: Script) -> list[int]:
     for request in requests:
         script.reply(request)
     return [request.op for request in requests]
+
+
+def why(script: Script) -> str:
+    """Lose a connection that is over; returns its reason."""
+    assert script.machine.should_close
+    script.lose()
+    return script.machine.why

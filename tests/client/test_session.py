@@ -1,4 +1,4 @@
-"""The session state machine, byte by byte: how a session begins, expires and is closed."""
+"""The session state machine, byte by byte: how a session expires, what it says of itself, how it ends."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from pyzk.client import SessionState
-from pyzk.client.registry import Missed, MissedReason, WatchEvent, WatchKind
+from pyzk.client.registry import Missed, MissedReason, WatchKind
 from pyzk.client.request import Request
 from pyzk.protocol.constants import PING_XID, SET_WATCHES_XID, EventType
 from pyzk.protocol.errors import (
+    AuthFailedError,
     ClosingError,
     ConnectionLossError,
     MarshallingError,
@@ -20,107 +21,9 @@ from pyzk.protocol.errors import (
 )
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
-from pyzk.protocol.records import SetWatches2
+from pyzk.protocol.records import ReplyHeader, SetWatches2
 
-from .scripted import PASSWORD, SESSION, Recorder, Script, armed
-
-# --- the handshake --------------------------------------------------------------------------------------
-
-
-def test_a_first_handshake_asks_for_a_new_session() -> None:
-    script = Script(timeout=9)
-    request = script.open()
-    assert (request.sessionId, request.passwd, request.lastZxidSeen) == (0, bytes(16), 0)
-    assert (request.protocolVersion, request.timeOut) == (0, 9000)
-    assert script.machine.state is SessionState.CONNECTING
-    script.welcome(timeout=4)
-    assert script.machine.state is SessionState.CONNECTED
-    assert (script.machine.data.session_id, script.machine.data.password) == (SESSION, PASSWORD)
-    assert script.machine.data.timeout == 4
-
-
-def test_a_later_handshake_resumes_with_the_highest_zxid_seen(script: Script) -> None:
-    script.read()
-    script.reply(script.requests()[0], zxid=77)
-    script.lose()
-    assert script.machine.state is SessionState.SUSPENDED
-    request = script.open()
-    assert (request.sessionId, request.passwd, request.lastZxidSeen) == (SESSION, PASSWORD, 77)
-    script.welcome()
-    assert script.machine.state is SessionState.CONNECTED
-    assert script.machine.generation == 1
-
-
-def test_zxids_count_from_ordinary_replies_only(script: Script) -> None:
-    script.sleep(3)
-    script.requests()
-    script.reply(PING_XID, zxid=50)
-    script.event(EventType.CREATED, "/a", zxid=60)
-    script.read()
-    script.reply(script.requests()[0], zxid=40)
-    assert script.machine.data.last_zxid == 40
-
-
-@pytest.mark.parametrize(("zxid", "known"), [(7, 7), (1, 1), (0, None), (-1, None)])
-def test_an_event_has_the_zxid_of_servers_that_say_it(script: Script, zxid: int, known: int | None) -> None:
-    watcher = armed(script, "/a", WatchKind.DATA)
-    script.event(EventType.CHANGED, "/a", zxid=zxid)
-    assert watcher.events == [WatchEvent(EventType.CHANGED, "/a", known)]
-
-
-@pytest.mark.parametrize("split", [1, 3, 4, 5, 40])
-def test_bytes_may_arrive_in_any_pieces(split: int) -> None:
-    script = Script()
-    script.open()
-    first = script.read()
-    script.machine.handle_timer(script.now)
-    welcome = bytes.fromhex("00000025 00000000 00002710 0100001f34820000 00000010") + bytes(16) + b"\0"
-    for start in range(0, len(welcome), split):
-        assert script.machine.state is SessionState.CONNECTING
-        script.machine.receive_data(welcome[start : start + split], script.now)
-    assert script.machine.state is SessionState.CONNECTED
-    (request,) = script.requests()
-    reply = frame(request.xid.to_bytes(4, "big") + bytes(8) + bytes(4) + b"data")
-    for start in range(0, len(reply), split):
-        script.machine.receive_data(reply[start : start + split], script.now)
-    assert first.result() == b"data"
-
-
-def test_silence_in_the_handshake_ends_it() -> None:
-    script = Script()
-    script.open()
-    script.sleep(2.9)
-    assert not script.machine.should_close
-    script.sleep(0.1)
-    assert script.machine.should_close
-    script.lose()
-    assert "handshake" in script.machine.reason
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"HTTP/1.1 400 Bad Request\r\n\r\n",
-        b"SSH-2.0-OpenSSH_9.2\r\n",
-        b"\x15\x03\x03\x00\x02\x02\x46",
-        b"\xff" * 8,
-    ],
-)
-def test_another_protocol_is_recognised_at_once(data: bytes) -> None:
-    script = Script()
-    script.open()
-    script.machine.receive_data(data, script.now)
-    assert script.machine.should_close
-    script.lose()
-    assert "does not speak ZooKeeper" in script.machine.reason
-
-
-def test_a_handshake_that_is_too_short_is_refused() -> None:
-    script = Script()
-    script.open()
-    script.send(b"\0" * 20)
-    assert script.machine.should_close
-
+from .scripted import SESSION, START, Recorder, Script, armed, why
 
 # --- expiry ---------------------------------------------------------------------------------------------
 
@@ -367,3 +270,246 @@ def test_a_machine_without_a_connection_has_nothing_to_send() -> None:
     script.connect()
     script.lose()
     assert script.machine.data_to_send(script.now) == b""
+
+
+# --- what the machine says of itself ----------------------------------------------------------------------
+
+
+def test_why_and_where_the_last_attempt_has_failed() -> None:
+    script = Script()
+    assert script.machine.reason == "no attempt has ended yet"
+    script.machine.connect_failed("nobody home")
+    assert script.machine.reason == "nobody home"
+    script.machine.peer = "host:2181"
+    assert script.machine.reason == "host:2181: nobody home"
+
+
+def test_the_first_reason_counts(script: Script) -> None:
+    script.machine.end_connection("mine")
+    script.machine.end_connection("another")
+    script.machine.connection_lost(script.now, "a third")
+    assert script.machine.why == "mine"
+    script.machine.end_connection("there is none")
+    script.machine.connection_lost(script.now, "there is none")
+    assert script.machine.why == "mine"
+
+
+def test_only_a_new_state_is_told(script: Script) -> None:
+    told: list[SessionState] = []
+    script.machine.on_state_change = told.append
+    script.lose()
+    script.open()
+    script.lose()
+    script.connect()
+    assert told == [SessionState.SUSPENDED, SessionState.CONNECTED]
+
+
+def test_since_when_the_machine_is_served(script: Script) -> None:
+    assert script.machine.connected_since == START
+    script.sleep(1)
+    script.lose()
+    assert script.machine.connected_since == math.inf
+    script.open()
+    assert script.machine.connected_since == math.inf
+    script.sleep(1)
+    script.welcome()
+    assert script.machine.connected_since == START + 2
+
+
+def test_how_many_requests_are_in_flight(script: Script) -> None:
+    script.read()
+    assert script.machine.in_flight == 0
+    (sent,) = script.requests()
+    assert script.machine.in_flight == 1
+    script.reply(sent)
+    assert script.machine.in_flight == 0
+    script.lose()
+    assert script.machine.in_flight == 0
+
+
+def test_a_machine_without_a_connection_reads_nothing(script: Script) -> None:
+    script.lose()
+    assert script.machine.receive_data(b"late", script.now) is False
+    script.open()
+    script.machine.end_connection("mine")
+    assert script.machine.receive_data(b"late", script.now) is False
+
+
+def test_input_says_whether_the_timer_may_be_late(script: Script) -> None:
+    """Else each reply would set it anew."""
+    script.read()
+    (sent,) = script.requests()
+    plain = frame(ReplyHeader(sent.xid, 0, 0).encode())
+    assert script.machine.receive_data(plain, script.now) is False
+    script.sleep(3)
+    script.requests()
+    assert script.machine.receive_data(frame(ReplyHeader(PING_XID, 0, 0).encode()), script.now) is True
+    script.machine.data.lease.keep(lambda: None, script.now)
+    script.read()
+    sent = script.requests()[-1]
+    assert script.machine.receive_data(b"", script.now) is True, "an answer may move the lease"
+    script.lose()
+    script.open()
+    assert script.machine.receive_data(b"", script.now) is True, "in the handshake"
+
+
+def test_data_waits_to_be_sent_only_where_it_can_be_sent(script: Script) -> None:
+    machine = script.machine
+    assert not machine.has_data_to_send
+    script.read()
+    assert machine.has_data_to_send
+    (sent,) = script.requests()
+    assert not machine.has_data_to_send
+    script.read()
+    machine.leave_server("another is better")
+    assert not machine.has_data_to_send, "it goes to the next server"
+    script.reply(sent)
+    assert machine.should_close
+    script.lose()
+    assert not machine.has_data_to_send
+    script.machine.connection_made(script.now)
+    assert machine.has_data_to_send, "the handshake"
+    script.frames()
+    assert not machine.has_data_to_send
+    script.welcome()
+    assert machine.has_data_to_send
+    script.requests()
+    script.sleep(3)
+    assert machine.has_data_to_send, "a ping"
+
+
+# --- leaving a server -------------------------------------------------------------------------------------
+
+
+def test_a_server_is_left_when_it_has_answered(script: Script) -> None:
+    first, second = script.write(), script.write()
+    sent = script.requests()
+    later = script.write()
+    script.machine.leave_server("another is better")
+    assert script.requests() == []
+    for each in sent:
+        assert not script.machine.should_close
+        script.reply(each)
+    assert (first.error, second.error) == (None, None)
+    assert why(script) == "another is better"
+    assert not later.settled, "it was not sent, and is not lost"
+    script.connect()
+    assert [each.op for each in script.requests()] == [OpCode.SET_DATA]
+
+
+def test_a_server_with_nothing_to_answer_is_left_at_once(script: Script) -> None:
+    script.machine.leave_server("another is better")
+    assert why(script) == "another is better"
+    script.machine.leave_server("there is none")
+
+
+def test_a_server_that_is_lost_as_it_is_left_loses_what_was_sent(script: Script) -> None:
+    sent = script.write()
+    script.requests()
+    unsent = script.write()
+    script.machine.leave_server("another is better")
+    script.lose()
+    assert isinstance(sent.error, ConnectionLossError)
+    assert isinstance(unsent.error, ConnectionLossError)
+
+
+def test_a_server_is_not_left_before_it_has_answered_for_the_lease(script: Script) -> None:
+    script.machine.data.lease.keep(lambda: None, script.now)
+    script.sleep(9 / 5)
+    script.machine.leave_server("another is better")
+    assert not script.machine.should_close, "a sync waits to be sent"
+    (sync,) = script.requests()
+    assert not script.machine.should_close
+    script.reply(sync)
+    assert why(script) == "another is better"
+
+
+# --- the end ----------------------------------------------------------------------------------------------
+
+
+def test_a_machine_that_gives_up_says_why_to_all(script: Script) -> None:
+    script.lose()
+    waiting = script.read()
+    error = AuthFailedError(None, "mine")
+    script.machine.give_up(error)
+    assert waiting.error is error
+    assert script.machine.fatal is error
+    assert script.machine.state is SessionState.CLOSED
+    with pytest.raises(AuthFailedError):
+        script.write()
+    closing = script.machine.close()
+    assert closing.settled
+    assert script.machine.close() is closing, "once"
+    assert script.frames() == []
+
+
+def test_a_machine_is_abandoned_once(script: Script) -> None:
+    told: list[SessionState] = []
+    script.machine.on_state_change = told.append
+    write = script.write()
+    script.machine.abandon()
+    script.machine.abandon()
+    assert told == [SessionState.CLOSED]
+    assert isinstance(write.error, ClosingError)
+    assert script.machine.why == "the client was closed"
+
+
+def test_reads_in_flight_are_not_said_to_be_applied_when_the_machine_is_abandoned(script: Script) -> None:
+    read = script.read()
+    script.requests()
+    script.machine.abandon()
+    assert isinstance(read.error, ClosingError)
+
+
+def test_watches_of_a_machine_that_is_abandoned_after_an_expiry_end_too(script: Script) -> None:
+    lasting = armed(script, "/a", WatchKind.PERSISTENT)
+    script.lose()
+    script.open()
+    script.expire()
+    assert lasting.error is None
+    script.machine.abandon()
+    assert script.machine.state is SessionState.EXPIRED
+    assert isinstance(lasting.error, ClosingError)
+
+
+def test_closing_is_accepted_until_it_is_asked_for(script: Script) -> None:
+    assert script.machine.accepting
+    script.machine.close()
+    assert not script.machine.accepting
+    with pytest.raises(ClosingError, match="the client was closed"):
+        script.write()
+
+
+def test_the_session_that_the_server_ends_as_it_is_closed_is_closed(script: Script) -> None:
+    closing = script.machine.close()
+    script.lose()
+    script.open()
+    script.expire()
+    assert closing.settled
+    assert closing.error is None
+
+
+def test_a_session_that_expires_as_it_waits_for_more_tells_its_watches_why(script: Script) -> None:
+    """Two frames arm the watches of the next session. The events that were missed before each of them are
+    those of the session that is gone, and those of the next connection are not."""
+    script = Script(request_limit=300)
+    script.connect()
+    lasting = [armed(script, f"/{letter}{'x' * 150}", WatchKind.PERSISTENT) for letter in "ab"]
+    script.lose()
+    script.open()
+    script.expire()
+    script.lose()
+    script.machine.renew()
+    script.open()
+    script.welcome(session=99)
+    assert len(script.requests()) == 2
+    for _ in range(2):
+        script.reply(SET_WATCHES_XID)
+    script.lose()
+    script.open()
+    script.welcome(session=99)
+    assert len(script.requests()) == 2
+    for _ in range(2):
+        script.reply(SET_WATCHES_XID)
+    reasons = [[event.reason for event in watcher.events if isinstance(event, Missed)] for watcher in lasting]
+    assert reasons == [[MissedReason.EXPIRED, MissedReason.RECONNECTED]] * 2

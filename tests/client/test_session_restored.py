@@ -7,12 +7,12 @@ import pytest
 from pyzk.client import SessionState
 from pyzk.client.auth import Credential
 from pyzk.client.registry import Missed, MissedReason, WatchEvent, WatchKind
-from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID, EventType
+from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID, WATCH_XID, EventType
 from pyzk.protocol.errors import (
     AuthFailedError,
 )
 from pyzk.protocol.operations import OpCode
-from pyzk.protocol.records import AuthPacket, SetWatches, SetWatches2
+from pyzk.protocol.records import AuthPacket, ReplyHeader, SetWatches, SetWatches2, WatcherEvent
 
 from .scripted import Script, armed
 
@@ -152,3 +152,96 @@ def test_a_server_that_refuses_what_others_accept_is_left(script: Script) -> Non
     script.lose()
     assert script.machine.state is SessionState.SUSPENDED
     assert "refused the digest" in script.machine.reason
+
+
+def test_events_that_no_server_sends_are_left_out(script: Script) -> None:
+    watcher = armed(script, "/a", WatchKind.PERSISTENT)
+    for type in (-1, 0, 5, 6):
+        script.send(ReplyHeader(WATCH_XID, -1, 0).encode() + WatcherEvent(type, 3, "/a").encode())
+    script.send(ReplyHeader(WATCH_XID, -1, 0).encode() + WatcherEvent(3, 3, "").encode())
+    assert not script.machine.should_close
+    assert watcher.events == []
+    for type in (1, 2, 3, 4):
+        script.send(ReplyHeader(WATCH_XID, -1, 0).encode() + WatcherEvent(type, 3, "/a").encode())
+    assert [event.type for event in watcher.events if isinstance(event, WatchEvent)] == [1, 2, 3, 4]
+
+
+def test_watches_that_a_server_does_not_arm_end_the_connection(script: Script) -> None:
+    lasting = armed(script, "/a", WatchKind.PERSISTENT)
+    script.lose()
+    script.connect()
+    script.requests()
+    script.reply(SET_WATCHES_XID, err=-4)
+    assert script.machine.should_close
+    assert lasting.events == []
+    script.lose()
+    assert script.machine.why.endswith(f"an unexpected reply with xid {SET_WATCHES_XID}, error -4")
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(2**20, [128, 128, 44]), (64 + 2048, [2] * 150)])
+def test_requests_that_arm_watches_are_as_large_as_they_may_be(limit: int, sizes: list[int]) -> None:
+    """128 KiB of paths, or what the server accepts, less 64 bytes for the rest."""
+    script = Script(request_limit=limit)
+    script.connect()
+    for n in range(300):
+        armed(script, f"/{n:03}{'x' * 1016}", WatchKind.DATA)  # 1,024 bytes with its length
+    script.lose()
+    script.connect()
+    assert [len(SetWatches.decode(sent.body).dataWatches or ()) for sent in script.requests()] == sizes
+
+
+def test_events_that_come_before_watches_are_armed_are_caught_up_with(script: Script) -> None:
+    """A recursive watch makes CHILD events of its own: before it is armed the server's are all there are."""
+    deep = armed(script, "/a", WatchKind.RECURSIVE)
+    child = armed(script, "/a", WatchKind.CHILD)
+    script.lose()
+    script.connect()
+    script.requests()
+    script.event(EventType.CHILD, "/a")
+    assert child.events == [WatchEvent(EventType.CHILD, "/a")]
+    script.reply(SET_WATCHES_XID)
+    other = armed(script, "/a", WatchKind.CHILD)
+    script.event(EventType.CHILD, "/a")
+    assert other.events == []
+    script.event(EventType.CREATED, "/a/b")
+    assert other.events == [WatchEvent(EventType.CHILD, "/a")]
+    assert deep.events[-1] == WatchEvent(EventType.CREATED, "/a/b")
+
+
+def test_an_identity_is_kept_once(script: Script) -> None:
+    for _ in range(2):
+        script.machine.add_credential(DIGEST, script.now)
+        script.requests()
+        script.reply(AUTH_XID)
+    script.lose()
+    script.connect()
+    assert len(script.requests()) == 1
+
+
+def test_an_identity_is_sent_again_if_its_answer_is_lost(script: Script) -> None:
+    added = script.machine.add_credential(DIGEST, script.now)
+    script.requests()
+    script.lose()
+    assert not added.settled
+    script.connect()
+    assert [sent.op for sent in script.requests()] == [OpCode.AUTH]
+    script.reply(AUTH_XID)
+    assert added.settled
+    assert script.machine.data.credentials == [DIGEST]
+
+
+def test_a_refusal_is_forgotten_when_a_server_accepts(script: Script) -> None:
+    script.machine.add_credential(DIGEST, script.now)
+    script.requests()
+    script.reply(AUTH_XID)
+    script.lose()
+    script.connect()
+    script.requests()
+    script.reply(AUTH_XID, err=-115)
+    assert isinstance(script.machine.refusal, AuthFailedError)
+    script.lose()
+    script.connect()
+    script.requests()
+    assert script.machine.refusal is not None
+    script.reply(AUTH_XID)
+    assert script.machine.refusal is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pyzk.protocol.constants import PING_XID, EventType
 from pyzk.protocol.operations import OpCode
 
@@ -159,3 +161,73 @@ def test_nothing_is_asked_for_a_lease_that_nobody_keeps(script: Script) -> None:
     script.machine.data.lease.release(moved)
     script.sleep(3)
     assert [request.op for request in script.requests()] == [OpCode.PING]
+
+
+def test_a_ping_that_nobody_has_sent_is_no_answer(script: Script) -> None:
+    before = script.machine.data.lease.acknowledged
+    script.now += 1
+    script.reply(PING_XID)
+    assert not script.machine.should_close
+    assert script.machine.data.lease.acknowledged == before
+
+
+def test_the_answer_to_a_ping_acknowledges_it(script: Script) -> None:
+    script.sleep(3)
+    script.requests()
+    script.sleep(1)
+    script.reply(PING_XID)
+    assert script.machine.data.lease.acknowledged == START + 3, "as it was sent"
+    assert script.machine.next_deadline() == START + 6, "a third behind what was sent last"
+
+
+def test_what_is_read_puts_the_end_of_a_silent_server_off(script: Script) -> None:
+    script.sleep(3)
+    script.requests()
+    script.sleep(2.5)
+    script.event(EventType.CREATED, "/a")
+    script.sleep(3.4)
+    assert not script.machine.should_close
+    assert script.machine.next_deadline() == START + 9, "a ping of 3 is unanswered, and nothing since 0"
+
+
+def test_no_ping_goes_out_while_a_sync_is_due(script: Script) -> None:
+    script.machine.data.lease.keep(lambda: None, script.now)
+    script.now += 4
+    script.machine.handle_timer(script.now)
+    assert [request.op for request in script.requests()] == [OpCode.SYNC]
+
+
+def test_time_before_any_deadline_changes_nothing(script: Script) -> None:
+    script.machine.handle_timer(START + 2.999)
+    assert script.requests() == []
+    script.machine.handle_timer(START + 3)
+    assert len(script.requests()) == 1
+    script.machine.handle_timer(START + 5.999)
+    assert not script.machine.should_close
+    script.machine.handle_timer(START + 6)
+    assert script.machine.should_close
+
+
+def test_the_user_is_told_once_that_the_lease_is_short(script: Script) -> None:
+    told: list[float] = []
+    script.machine.on_lease_short = lambda: told.append(script.now)
+    script.sleep(1)
+    script.lose()
+    script.sleep(9)
+    assert told == [], "nobody keeps it"
+    script = Script()
+    script.connect()
+    script.machine.on_lease_short = lambda: told.append(script.now)
+    script.machine.data.lease.keep(lambda: None, script.now)
+    script.lose()
+    assert script.machine.next_deadline() == START + 9 - 9 / 5
+    script.sleep(20)
+    assert told == [START + 9 - 9 / 5]
+    assert script.machine.next_deadline() == math.inf
+
+
+def test_syncs_for_the_lease_are_not_counted_as_requests(script: Script) -> None:
+    script.machine.data.lease.keep(lambda: None, script.now)
+    script.sleep(2)
+    assert answer_all(script) == [OpCode.SYNC]
+    assert script.machine.data.metrics.requests == {}
