@@ -224,5 +224,5 @@ class Log(Observer):
         _log.warning(
             "The lease %s %.1f s%s, and with it what is held: the leader of the servers has not answered. "
             "Check the connection and the load of the servers.",
-            *(("ends in", seconds, "") if seconds > 0 else ("ended", -seconds, " ago")),
+            *(("ends in", seconds, "") if seconds >= 0 else ("ended", -seconds, " ago")),
         )
