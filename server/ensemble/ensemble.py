@@ -408,7 +408,6 @@ class Ensemble:
         if session is None:
             raise LookupError(f"there is no session {session_text(session_id)}")
         leader.expire(session, self.now)
-        self.flush()
 
     # --- what a test does to it --------------------------------------------------------------------------
 

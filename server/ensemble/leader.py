@@ -78,7 +78,7 @@ class Leader(Engine):
     :param number: of the epoch.
     :ivar member: the server that leads.
     :ivar followers: all servers that follow, itself included, by number.
-    :ivar owners: by session, the server at which it was attached last.
+    :ivar owners: by session that was attached again, the server at which it was attached last.
     :ivar outstanding: entries that are proposed and not committed, the oldest first.
     :ivar committed: how many entries of the log are committed, as far as it knows: an old leader does not
         know what the next one commits.
@@ -236,7 +236,6 @@ class Leader(Engine):
         self.access.check(node.acl, Perms.WRITE, client.identities, CONFIG_PATH)
         effect = SetData(CONFIG_PATH, config.text.encode(), -1)
         self.tree.change(SetData, effect, node, self.zxid, self.time)
-        self.fire(((effect, node, node),))
         self.record(effect, client.session_id)
         self._config = config
         return GetDataResponse(effect.data, node.stat()).encode()
@@ -257,8 +256,6 @@ class Leader(Engine):
             self._send_behind(member, request.answer)
 
     def open_session(self, session_id: int, timeout: int, asker: Newcomer) -> None:
-        self.owners[session_id] = asker.member
-
         def open_it() -> None:
             self.zxid += 1
             password = self.ensemble.password_of(session_id)

@@ -139,7 +139,6 @@ class Member:
         self.report_at: float = math.inf
         self.has_output = False
         self._heard: dict[int, None] = {}
-        self._next_session_id = 0
 
     def __repr__(self) -> str:
         return f"<Member {self.number}: {self.role}>"

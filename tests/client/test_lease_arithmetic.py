@@ -1,4 +1,4 @@
-"""The arithmetic of a lease with a timeout of 24 s: each part of it is a number of seconds that can be seen."""
+"""The arithmetic of a lease, with a timeout of 24 s, of which most parts are whole seconds."""
 
 from __future__ import annotations
 

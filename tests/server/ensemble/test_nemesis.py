@@ -221,6 +221,7 @@ def test_it_tells_what_it_does() -> None:
     made.act()
     assert made.done == ["lag 1"]
     assert told == [(1, "nemesis: lag 1 (by chance)")]
+    assert world.ensemble.members[1].lags
     assert made.next_act == world.ensemble.now + 1501, "planned anew"
 
 
@@ -233,3 +234,80 @@ def test_what_it_has_done_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         done.append(made.done[-1])
         assert len(made.done) < 10
     assert made.done == done[-len(made.done) :]
+
+
+def test_a_single_server_is_isolated_from_nobody() -> None:
+    world = EnsembleWorld(1)
+    assert {"isolate 1, silently", "isolate 1 1, silently"} <= {*possible(world, 1)}
+    do(world, 1, "isolate 1 1, silently")
+    assert world.ensemble.links.are_whole
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
+def test_a_rate_that_is_none(rate: float) -> None:
+    with pytest.raises(ValueError, match=f"a nemesis needs a rate above 0 per second, not {rate}"):
+        Nemesis(EnsembleWorld(3).ensemble, 1, rate)
+
+
+def test_a_seed_does_the_same_again() -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        world = EnsembleWorld(3, 1)
+        world.ensemble.nemesis = made = Nemesis(world.ensemble, seed)
+        world.pass_time(30)
+        runs.append((made.done, made.next_act))
+    assert runs[0] == runs[1] != runs[2]
+    assert 10 < len(runs[0][0]) < 60, "once a second"
+
+
+def test_nobody_is_elected_by_chance_where_nobody_can_be() -> None:
+    world = EnsembleWorld(3)
+    acts = nemesis(world)._possible(world.ensemble.members[3])
+    world.freeze(1)
+    world.freeze(2)
+    epoch = world.ensemble.epoch
+    next(act for what, act in acts if what == "elect")()
+    assert (world.ensemble.epoch, world.role(3)) == (epoch, "leader")
+
+
+def test_all_trouble_ends() -> None:
+    world = EnsembleWorld(5, 1)
+    peer = world[5].connect()
+    world.lag(1)
+    world.freeze(2)
+    world.hold_up(6)
+    world.kill(3)
+    world.hold("acks")
+    world.partition([[1], [4, 5]], True)
+    peer.send(1, b"\0\0\0\2/x\xff\xff\xff\xff\0\0\0\0\0\0\0\0")
+    nemesis_module.heal_all(world.ensemble)
+    members = world.ensemble.members.values()
+    assert world.ensemble.links.are_whole
+    assert world.ensemble.holding is None
+    assert [(m.up, m.frozen, m.lags, m.is_held_up) for m in members] == [(True, False, False, False)] * 6
+    assert sorted(world.role(number) for number in world.servers) == [
+        *["follower"] * 4,
+        "leader",
+        "observer",
+    ]
+    world.partition([[3, 4, 5]], False)
+    world.pass_time(3)
+    world.freeze(world.leader)
+    nemesis_module.heal_all(world.ensemble)
+    assert sum(member.leads for member in members) == 1
+    for number in world.servers:
+        world.kill(number)
+    nemesis_module.heal_all(world.ensemble)
+    assert sum(member.leads for member in members) == 1, "no election takes time"
+
+
+def test_two_that_lead_are_one_when_all_trouble_ends() -> None:
+    world = EnsembleWorld(3)
+    world.freeze(3)
+    world.pass_time(3)
+    assert world.leader == 2
+    world.thaw(3)
+    assert len(world.ensemble.leaders()) == 2
+    nemesis_module.heal_all(world.ensemble)
+    assert [leader.member.number for leader in world.ensemble.leaders()] == [2]
+    assert world.role(3) == "follower"
