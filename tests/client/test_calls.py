@@ -12,6 +12,7 @@ from pyzk.client import (
     Check,
     ConnectionLossError,
     Create,
+    Delete,
     GetData,
     NodeExistsError,
     NoNodeError,
@@ -248,3 +249,143 @@ async def test_each_way_to_read_children_tells_the_same(autojump_clock: MockCloc
     for each in (watch, other):
         event = await each.wait()
         assert event.path == "/parent"
+
+
+async def test_parents_are_tried_for_100_times(
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
+) -> None:
+    refusal = server.fault(op="create", path="/a/b", times=None, action="error", error=NoNodeError)
+    with refusal, pytest.raises(NoNodeError):
+        await zk.create("/a/b", make_parents=True)
+    assert zk.metrics.requests[OpCode.CREATE2] == 101 + 100, "the znode, and its parent in between"
+    zk.metrics.requests.clear()
+    with pytest.raises(NoNodeError):
+        await zk.create("/x/y")
+    with pytest.raises(NodeExistsError):
+        await zk.create("/", make_parents=True)
+    assert zk.metrics.requests == {OpCode.CREATE2: 2}
+
+
+async def test_the_root_is_not_created(autojump_clock: MockClock, server: Controls) -> None:
+    async with client(server) as zk:
+        zk.metrics.requests.clear()
+        await zk.ensure_path("/")
+        assert zk.metrics.requests == {}
+        await zk.ensure_path("/a")
+        assert zk.metrics.requests == {OpCode.CREATE2: 1}
+        await zk.ensure_path("/b/c/d")
+        assert zk.metrics.requests == {OpCode.CREATE2: 1 + 5}, "up to what is there, and down again"
+    async with client(server, "server/new/root") as zk:
+        assert await zk.exists("/") is None
+        await zk.ensure_path("/")
+        assert await zk.exists("/") is not None
+
+
+async def test_what_a_client_counts(autojump_clock: MockClock, server: Controls, zk: ZooKeeper) -> None:
+    assert zk.watch_count == zk.event_count == 0
+    _, watch = await zk.exists_and_watch("/a")
+    await zk.exists_and_watch("/a")
+    assert zk.watch_count == 2
+    await zk.create("/a")
+    assert (zk.watch_count, zk.event_count) == (0, 1)
+    watch.cancel()
+    assert zk.server is not None
+    assert zk.metrics is zk.view("/a").metrics
+    server.pause()
+    pending = zk.submit(Delete("/a"))
+    other = zk.submit(Delete("/a"))
+    await trio.testing.wait_all_tasks_blocked()
+    assert (zk.requests_in_flight, zk.requests_waiting) == (2, 0)
+    assert not zk.withdraw(pending), "it has left the client"
+    server.resume()
+    await pending.wait()
+    with pytest.raises(NoNodeError):
+        await other.wait()
+
+
+async def test_what_has_not_left_the_client_can_be_withdrawn(
+    autojump_clock: MockClock, server: Controls, zk: ZooKeeper
+) -> None:
+    server.disconnect_all()
+    await zk.session.wait_change()
+    pending = zk.submit(Delete("/a"))
+    assert zk.withdraw(pending)
+    assert not zk.withdraw(pending)
+    with pytest.raises(ConnectionLossError, match="withdrawn") as caught:
+        await pending.wait()
+    assert not caught.value.sent
+
+
+async def test_only_operations_are_submitted(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    with pytest.raises(BadArgumentsError, match=r"only an operation can be submitted, .* not '/a'"):
+        zk.submit("/a")  # type: ignore[arg-type]
+    with pytest.raises(BadArgumentsError, match="function must be a function"):
+        zk.start_soon(5)  # type: ignore[arg-type]
+    with pytest.raises(BadArgumentsError, match="moved must be a function without arguments"):
+        zk.keep_lease(5)  # type: ignore[arg-type]
+
+
+async def test_each_submission_is_told(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    """Whoever is told sees all calls, so no thread may make some by itself."""
+    told: list[str | None] = []
+    assert zk.lender is not None
+    view = zk.view("/")
+    view.on_submit = lambda pending: told.append(pending.path)
+    assert view.lender is None
+    await view.create("/a")
+    await zk.create("/b")
+    assert await view.view("/a").exists("/") is not None
+    assert told == ["/a", "/"]
+
+
+async def test_a_server_without_watches_is_not_asked_to_remove_one(
+    autojump_clock: MockClock, server: Controls
+) -> None:
+    async with client(server) as zk:
+        *_, watch = await zk.get_and_watch("/")
+        *_, late = await zk.get_and_watch("/")
+        server.disconnect_all()
+        await zk.session.wait_change()
+        watch.cancel()
+        late.cancel()
+        assert zk.requests_waiting == 0
+        await zk.sync("/")
+        assert zk.metrics.requests[OpCode.REMOVE_WATCHES] == 0
+        *_, watch = await zk.get_and_watch("/")
+        watch.cancel()
+        await zk.sync("/")
+        assert zk.metrics.requests[OpCode.REMOVE_WATCHES] == 1
+        *_, watch = await zk.get_and_watch("/")
+    watch.cancel()
+    assert zk.metrics.requests[OpCode.REMOVE_WATCHES] == 1
+
+
+async def test_what_is_deleted_below(autojump_clock: MockClock, server: Controls, zk: ZooKeeper) -> None:
+    for path in ("/a/b/c", "/a/b/d", "/a/e"):
+        await zk.create(path, make_parents=True)
+    zk.metrics.requests.clear()
+    await zk.delete("/a", recursive=True)
+    assert zk.metrics.requests == {OpCode.GET_CHILDREN: 5, OpCode.DELETE: 5}
+    assert await zk.get_children("/") == ["zookeeper"]
+
+
+async def test_keeping_the_lease_ends_as_often_as_it_is_asked_for(
+    autojump_clock: MockClock, zk: ZooKeeper
+) -> None:
+    def moved() -> None:
+        calls.append(zk.session.lease_deadline())
+
+    calls: list[float] = []
+    first, second = zk.keep_lease(moved), zk.keep_lease(moved)
+    await trio.sleep(10)
+    assert len(calls) >= 4
+    assert len(calls) % 2 == 0
+    first()
+    first()
+    before = len(calls)
+    await trio.sleep(10)
+    assert len(calls) - before >= 2, "the second one goes on"
+    second()
+    before = len(calls)
+    await trio.sleep(30)
+    assert len(calls) == before

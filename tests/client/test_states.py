@@ -136,10 +136,11 @@ async def test_an_expiry_is_that_of_the_present_session() -> None:
 async def test_a_reader_follows_the_changes_as_they_come(autojump_clock: MockClock) -> None:
     states = States()
     seen: list[SessionState] = []
+    note = seen.append
 
     async def follow() -> None:
         async for change in states.session.changes():
-            seen.append(change.state)
+            note(change.state)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(follow)

@@ -94,6 +94,62 @@ async def test_a_name_without_a_listener_is_an_os_error() -> None:
             await TcpStream.open("127.0.0.1", unused.getsockname()[1])
 
 
+class Fickle:
+    """A socket that was said to be readable, and is not at first."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.reads: list[int] = []
+
+    def recv(self, size: int) -> bytes:
+        self.reads.append(size)
+        if len(self.reads) == 1:
+            raise BlockingIOError
+        return self._sock.recv(size)
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+async def test_a_read_that_finds_nothing_waits_again() -> None:
+    async with pair() as (ours, theirs):
+        fickle = Fickle(ours._socket)
+        ours._socket = fickle  # type: ignore[assignment]
+        await theirs.send_all(b"abc")
+        assert await ours.receive_some() == b"abc"
+        assert fickle.reads == [64 * 1024] * 2
+        await theirs.send_all(b"abc")
+        assert await ours.receive_some(2) == b"ab"
+        assert fickle.reads[2:] == [2]
+
+
+async def test_each_method_is_a_checkpoint() -> None:
+    async with pair() as (ours, theirs):
+        for call in (
+            lambda: ours.send_all(b"lost"),
+            ours.receive_some,
+            ours.wait_send_all_might_not_block,
+        ):
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await call()
+            assert scope.cancelled_caught
+        await ours.send_all(b"sent")
+        assert await theirs.receive_some() == b"sent"
+        await ours.wait_send_all_might_not_block()
+
+
+async def test_sockets_never_wait_whatever_the_default_is() -> None:
+    socket.setdefaulttimeout(5.0)
+    try:
+        async with pair() as (ours, _):
+            assert ours.plain_socket.getblocking() is False
+            assert ours.plain_socket.gettimeout() == 0.0
+            assert ours.plain_socket.fileno() == ours.fileno()
+    finally:
+        socket.setdefaulttimeout(None)
+
+
 # --- requests ----------------------------------------------------------------------------------------------
 
 
