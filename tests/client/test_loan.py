@@ -116,6 +116,54 @@ def test_a_large_request_is_for_the_loop(loan: Loan, theirs: socket.socket) -> N
     send(loan)
 
 
+@pytest.mark.parametrize(("size", "is_whole"), [(LIMIT, True), (LIMIT + 1, False)])
+def test_a_reply_up_to_the_limit_comes_as_a_whole(
+    loan: Loan, theirs: socket.socket, size: int, is_whole: bool
+) -> None:
+    exchange = send(loan)
+    theirs.send(reply(body=bytes(size - 16)))
+    assert (loan.receive(exchange) is not None) is is_whole
+
+
+@pytest.mark.parametrize(("size", "is_sent"), [(LIMIT - 8, True), (LIMIT - 7, False)])
+def test_a_request_up_to_the_limit_is_sent(
+    loan: Loan, theirs: socket.socket, size: int, is_sent: bool
+) -> None:
+    with suppress(TakenError):
+        loan.send(Request(OpCode.SET_DATA, bytes(size)), lambda: None)
+    assert bool(on_the_wire(theirs)) is is_sent
+
+
+def test_the_largest_request_and_reply_on_loan(pair: tuple[socket.socket, socket.socket]) -> None:
+    """64 KiB each, whatever the limits of the client are."""
+    for sock in pair:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
+    large = 64 * 1024
+    with pytest.raises(TakenError):
+        Loan(pair[0], 0, 2**20, 2**20, Borrower()).send(Request(1, bytes(large - 7)), lambda: None)
+    loan = Loan(pair[0], 0, 2**20, 2**20, Borrower())
+    exchange = loan.send(Request(1, bytes(large - 8)), lambda: None)
+    if exchange.is_sent:
+        pair[1].send(reply(1, body=bytes(large - 20)))
+        assert loan.receive(exchange) is not None
+        exchange = loan.send(Request(1), lambda: None)
+        pair[1].send(reply(2, body=bytes(large - 19)))
+        assert loan.receive(exchange) is None
+
+
+def test_an_exchange_of_the_loop_has_the_time_at_which_it_was_taken(
+    loan: Loan, theirs: socket.socket
+) -> None:
+    exchange = send(loan)
+    assert exchange.received_at == exchange.sent_at == exchange.request.sent_at
+    loan._step(exchange, loan._receive, LIMIT) if theirs.send(reply()) else None
+    sent_at = exchange.sent_at
+    done, open = loan.take(math.inf)
+    assert (done, open) == ([exchange], None)
+    assert exchange.received_at >= sent_at
+    assert exchange.received_at is not sent_at
+
+
 def test_one_exchange_at_a_time(loan: Loan, theirs: socket.socket) -> None:
     """The handler of a signal runs in the middle of one."""
     exchange = send(loan)
@@ -320,7 +368,7 @@ def test_the_loop_waits_for_a_step_but_not_for_ever(monkeypatch: pytest.MonkeyPa
         assert loan.take(time.monotonic()) == ([exchange], None)
     else:
         slept: list[float] = []
-        now, lease = 0.0, 30.0
+        now, lease = 0.0, 60.0
 
         def sleep(seconds: float) -> None:
             nonlocal now
@@ -331,6 +379,9 @@ def test_the_loop_waits_for_a_step_but_not_for_ever(monkeypatch: pytest.MonkeyPa
         assert loan.take(lease) == ([], exchange)
         assert now >= lease, "it has waited for as long as the lease lasts"
         assert len(slept) >= 2000
+        assert slept[:99] == [0.0001] * 99
+        assert slept[99:199] == [0.0002] * 100, "looks become rarer"
+        assert max(slept) == slept[-1] == 0.01
         assert exchange.failed
         sock.may_end.set()
     thread.join()

@@ -19,6 +19,7 @@ from pyzk.client.auth import Credential, SaslLogin, SaslUser
 from pyzk.protocol.constants import AUTH_XID
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import GetSASLRequest, SetSASLResponse
+from pyzk.protocol.sasl import MAX_TOKEN
 from pyzk.server.core.sasl import Login
 from pyzk.server.testing import Controls, EmbeddedServer
 
@@ -227,3 +228,22 @@ def test_what_the_charset_of_a_server_lacks() -> None:
     assert b'username="m\xfcller"' in SaslLogin(SaslUser("müller", "ü")).answer(plain)
     with pytest.raises(AuthFailedError, match="letters that are not in the server's charset"):
         SaslLogin(SaslUser("bob", "密码")).answer(plain)
+
+
+@pytest.mark.parametrize(
+    ("size", "words"), [(MAX_TOKEN, "is not DIGEST-MD5"), (MAX_TOKEN + 1, "the limit is")]
+)
+def test_the_largest_token(size: int, words: str) -> None:
+    with pytest.raises(AuthFailedError, match=words):
+        SaslLogin(SaslUser("bob", "secret")).answer(b"x" * size)
+
+
+def test_a_login_is_over_when_the_server_has_proved_itself() -> None:
+    login = SaslLogin(SaslUser("bob", "secret", random_bytes=lambda size: b"\1" * size))
+    answer = login.answer(b'nonce="n",qop="auth",algorithm=md5-sess,charset=utf-8')
+    assert not login.over
+    assert b'cnonce="' + b"01" * 15 + b'"' in answer
+    assert b"charset=utf-8" in answer
+    assert login._expected is not None
+    assert login.answer(login._expected) == b""
+    assert login.over
