@@ -310,7 +310,7 @@ def test_a_snapshot_that_cannot_be_read_matters_if_nothing_makes_up_for_it() -> 
     found = files.restore(repair=True)
     assert (state(found.image), found.aside) == (STATES[3], ["snapshot.5"])
     files.files = {"log.1": whole}
-    with pytest.raises(Damaged, match="there are logs and no snapshot"):
+    with pytest.raises(Damaged, match=r"^there are logs and no snapshot: the tree at their beginning"):
         files.restore()
     assert state(files.restore(repair=True).image) == STATES[-1]
 

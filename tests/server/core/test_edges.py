@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from benchmarks.wire import hello
-from pyzk.protocol.constants import CONFIG_PATH, INT_MAX, EventType, WatcherType
-from pyzk.protocol.errors import InvalidACLError
+from pyzk.protocol.constants import CONFIG_PATH, INT_MAX, AddWatchMode, EventType, WatcherType
+from pyzk.protocol.errors import AuthFailedError, InvalidACLError
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import ACL, OPEN_ACL, Id
 from pyzk.server.config.settings import Settings
@@ -226,6 +226,28 @@ def test_the_next_id_is_behind_that_of_a_restored_session() -> None:
     assert tracker.create(1000, 0).id == last + 1
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("username", "realm", "nonce", "cnonce", "nonce-count", "qop", "digest-uri", "response", "maxbuf"),
+        *("charset", "cipher", "authzid", "auth-param"),
+    ],
+)
+def test_a_directive_may_come_once(name: str) -> None:
+    login = Login({}, bytes)
+    login.answer(b"")
+    with pytest.raises(AuthFailedError, match=f"the token has the directive {name} twice"):
+        login.answer(f'{name}="a",{name}="b"'.encode())
+
+
+@pytest.mark.parametrize("name", ["nc", "other"])
+def test_other_directives_may_come_again(name: str) -> None:
+    login = Login({}, bytes)
+    login.answer(b"")
+    with pytest.raises(AuthFailedError, match="the token lacks the directive username"):
+        login.answer(f'{name}="a",{name}="b"'.encode())
+
+
 def test_a_nonce_has_30_bytes_of_chance() -> None:
     drawn: list[int] = []
 
@@ -337,6 +359,27 @@ def test_the_limits_of_a_quota(limits: bytes, refused: bool) -> None:
     client.create(f"{ROOT}/q/zookeeper_limits", limits)
     client.create(f"{ROOT}/q/zookeeper_stats", b"")
     assert client.create("/q/x", b"1234").err == (-125 if refused else 0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "line"),
+    [
+        (b"count=1", "the quota of /q is exceeded: 2 count, 1 allowed"),
+        (b"count=2", None),
+        (b"bytes=3", "the quota of /q is exceeded: 4 bytes, 3 allowed"),
+        (b"bytes=4", None),
+        (b"count=1,countHardLimit=2", None),
+    ],
+)
+def test_a_soft_limit_is_logged(limits: bytes, line: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    client = World(**SETTINGS).connect()
+    client.create("/q")
+    client.create(f"{ROOT}/q")
+    client.create(f"{ROOT}/q/zookeeper_limits", limits)
+    client.create(f"{ROOT}/q/zookeeper_stats", b"")
+    with caplog.at_level(logging.WARNING, "pyzk"):
+        assert client.create("/q/x", b"1234").err == 0
+    assert [record.getMessage() for record in caplog.records] == [line] * (line is not None)
 
 
 @pytest.mark.parametrize("text", [b"", None, b",", b";"])
@@ -542,6 +585,30 @@ def test_events_are_counted_by_their_kind_and_size(world: World) -> None:
     event = 4 + 16 + 4 + 4 + 4 + 1  # the length, the header, type, state and path
     assert engine.stats.watch_bytes == 4 * event
     assert engine.stats.more_sent == sent + 4
+
+
+def test_each_change_of_a_multi_is_told_with_its_own_path(client: Peer, other: Peer) -> None:
+    client.create("/n")
+    other.add_watch("/", AddWatchMode.PERSISTENT_RECURSIVE)
+    client.multi(
+        create_op("/a"),
+        create_op("/b"),
+        set_op("/a", b"1"),
+        set_op("/a", b"2"),
+        set_op("/n", b"3"),
+        delete_op("/b"),
+    )
+    told = [(event.type, event.path) for event in other.take_events()]
+    assert told == [
+        *(
+            (CREATED, "/a"),
+            (CREATED, "/b"),
+            (CHANGED, "/a"),
+            (CHANGED, "/a"),
+            (CHANGED, "/n"),
+            (DELETED, "/b"),
+        )
+    ]
 
 
 def test_sizes_that_are_remembered_are_1000() -> None:
