@@ -129,14 +129,10 @@ FUNCTIONS: list[FunctionType] = [
 ]
 """The functions that have faces."""
 
-LEFT_OUT = {"Connector", "Job"}
-"""What the client exports for recipes and for tests with streams of trio's."""
-
 IN_LOOP = {
     "Cache.children",
     "Cache.events",
     "Cache.nodes",
-    "Grant.check",
     "Grant.on_lost",
     "LeaderLatch.is_leader",
     "LockRegistry.__getitem__",
@@ -147,7 +143,7 @@ IN_LOOP = {
 """Members that do not wait, but are used in the loop only."""
 
 UNTIL_LIMIT = {"Grant.check"}
-"""Those of them that say what holds now. The caller may be stopped between the answer of the loop and its own
+"""Such members that say what holds now. The caller may be stopped between the answer of the loop and its own
 next step, so the limit of the hold is compared with the clock in the caller's thread as well."""
 
 UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics", "ZooKeeper.watch_count"}

@@ -50,7 +50,7 @@ import attrs
 
 from .. import client, recipes
 from . import faced
-from .faced import FACED, LEFT_OUT, MODULES
+from .faced import FACED, MODULES
 from .names import FACES, Imports, mentions_face, module_of, origin, rank
 
 ROOT = Path(__file__).parents[1]
@@ -154,7 +154,7 @@ SIDES = (BLOCKING, AIO)
 
 def exported() -> list[str]:
     """Return the names that the client and the recipes export to users of a face."""
-    return sorted({*client.__all__, *recipes.__all__} - LEFT_OUT)
+    return sorted({*client.__all__, *recipes.__all__})
 
 
 def opens_block(function: Callable[..., Any]) -> bool:

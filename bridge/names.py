@@ -34,10 +34,9 @@ def _nodes(module: ModuleType) -> list[ast.stmt]:
 def origin(name: str, module: ModuleType) -> tuple[ModuleType, ast.stmt | None]:
     """Return the module that defines a name which another one uses, and the definition if that is in pyzk. A
     whole module has its import as the definition."""
-    package = module.__package__ or ""
     for node in _nodes(module):
         if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
-            source = importlib.import_module("." * node.level + (node.module or ""), package)
+            source = importlib.import_module("." * node.level + (node.module or ""), module.__package__)
             if not source.__name__.startswith("pyzk."):
                 return source, None
             return origin(name, source)

@@ -1,0 +1,408 @@
+"""What generated classes hand over: arguments and defaults to an object of trio's, and its results back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import sys
+import threading
+import typing
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from types import FunctionType, ModuleType, SimpleNamespace, UnionType
+from typing import Any
+
+import pytest
+import trio
+
+from pyzk import aio, blocking, client
+from pyzk.bridge import faced
+from pyzk.bridge.faced import FACED, FUNCTIONS
+from pyzk.bridge.generate import opens_block
+from pyzk.bridge.loop import Loop
+from pyzk.bridge.objects import Face
+
+from .drivers import run_coroutine
+from .test_generated import RENAMED, public
+
+both = pytest.mark.parametrize("package", [blocking, aio], ids=["blocking", "aio"])
+all_or_defaults = pytest.mark.parametrize("everything", [True, False], ids=["all arguments", "defaults"])
+BLOCKS = {"__aenter__", "__aexit__", "__enter__", "__exit__"}
+
+
+def classes(which: Callable[[Any], bool]) -> pytest.MarkDecorator:
+    """Parametrize a test by those of the classes that have faces."""
+    return pytest.mark.parametrize("cls", list(filter(which, FACED)), ids=lambda cls: cls.__name__)
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    """The loop of the clients, without a client."""
+    user = object()
+    yield Loop.attach(user)
+    Loop.leave_all(user)
+
+
+# --- values -----------------------------------------------------------------------------------------------
+
+
+def made(hint: Any) -> Any:
+    """A value of trio's, for which a face says that its user sees ``hint``."""
+    kind, args = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if kind in (typing.Union, UnionType):
+        return made(next(arg for arg in args if arg is not type(None)))
+    if isinstance(kind, typing.TypeVar):
+        return made(blocking.Grant)
+    if isinstance(kind, type) and issubclass(kind, Face):
+        cls = kind._of
+        return tuple.__new__(cls) if issubclass(cls, tuple) else cls.__new__(cls)
+    if kind is tuple and args[-1] is not ...:
+        return tuple([made(arg) for arg in args])
+    if kind in (tuple, Sequence):
+        return (made(args[0]), made(args[0]))
+    if kind in (dict, Mapping):
+        return {"/key": made(args[1])}
+    if kind in (threading.Event, asyncio.Event):
+        return trio.Event()
+    return None if kind is type(None) else object()
+
+
+def shows(result: Any, value: Any) -> bool:
+    """Whether a result is what the user of a face sees of a value of trio's."""
+    if type(value) in FACED:
+        return isinstance(result, Face) and type(result)._of is type(value) and result._trio is value
+    if isinstance(value, trio.Event):
+        return isinstance(result, threading.Event | asyncio.Event) and result._event is value  # type: ignore[union-attr]
+    if isinstance(value, tuple):
+        return len(result) == len(value) and all(map(shows, result, value))
+    if isinstance(value, dict):
+        return result.keys() == value.keys() and all(shows(result[key], value[key]) for key in value)
+    return result is value
+
+
+# --- objects of trio's ------------------------------------------------------------------------------------
+
+
+class Original:
+    """Stands for an object of trio's.
+
+    :ivar calls: each call: the name and the arguments.
+    :ivar results: what each member returns, by its name.
+    """
+
+    lender = None
+    hold = SimpleNamespace(limit=math.inf)
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.results: dict[str, Any] = {}
+
+    def note(self, name: str, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        self.calls.append((name, args, kwargs or {}))
+        return self.results.get(name)
+
+
+def standing_for(cls: type) -> Original:
+    """An object with the members of a class that a face has."""
+    members = {name: noted(name, member) for name, member in public(cls).items()}
+    return type(cls.__name__, (Original,), members)()
+
+
+def noted(name: str, member: Any) -> Any:
+    """A member that notes how it is called."""
+
+    async def wait(self: Original, *args: Any, **kwargs: Any) -> Any:
+        return self.note(name, args, kwargs)
+
+    def call(self: Original, *args: Any, **kwargs: Any) -> Any:
+        return self.note(name, args, kwargs)
+
+    @asynccontextmanager
+    async def block(self: Original, *args: Any, **kwargs: Any) -> Any:
+        yield self.note(name, args, kwargs)
+        self.note(f"the end of {name}")
+
+    if isinstance(member, property):
+        return property(lambda self: self.note(name))
+    if name not in BLOCKS and opens_block(member):
+        return block
+    return wait if inspect.iscoroutinefunction(member) else call
+
+
+class Used:
+    """A face of an object that stands for one of trio's.
+
+    :ivar functions: the members of the face: those of properties that return their values.
+    """
+
+    def __init__(self, package: ModuleType, cls: type, loop: Loop) -> None:
+        self.cls = cls
+        self.original = standing_for(cls)
+        self.objects = package.ZooKeeper._faces
+        face = self.objects.types[cls]
+        self.face = object.__new__(face)
+        self.objects.adopt(self.face, self.original, loop)
+        self.functions: dict[str, FunctionType] = {}
+        for name, member in public(cls).items():
+            ours = vars(face).get(name) or vars(face)[RENAMED.get(name, name)]
+            self.functions[name] = ours.fget if isinstance(member, property) else inspect.unwrap(ours)
+            self.original.results[name] = made(self._hint(name))
+
+    def _hint(self, name: str) -> Any:
+        hint = typing.get_type_hints(self.functions[name]).get("return")
+        opens = typing.get_origin(hint) in (AbstractContextManager, AbstractAsyncContextManager)
+        return typing.get_args(hint)[0] if opens else hint
+
+    async def call(self, name: str, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        """The result of a method; or what a block gives to its body."""
+        value = self.functions[name](self.face, *args, **(kwargs or {}))
+        member = public(self.cls)[name]
+        opens = not isinstance(member, property) and opens_block(member)
+        return await (entered(value) if opens else settled(value))
+
+
+async def settled(value: Any) -> Any:
+    """What a call returns: in asyncio, it may have to be awaited."""
+    return await value if inspect.isawaitable(value) else value
+
+
+async def entered(block: Any) -> Any:
+    """What a block gives to its body."""
+    if hasattr(block, "__aenter__"):
+        async with block as value:
+            return value
+    with block as value:
+        return value
+
+
+def run(package: ModuleType, body: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    if package is aio:
+        asyncio.run(body())  # type: ignore[arg-type]
+    else:
+        run_coroutine(body())
+
+
+# --- arguments --------------------------------------------------------------------------------------------
+
+
+def arguments(function: Any, hidden: set[str], everything: bool) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments for a call: with everything, or with what has no default."""
+    args, kwargs = [], {}
+    for each in inspect.signature(function).parameters.values():
+        if each.name == "self" or each.name in hidden:
+            continue
+        if each.kind is each.VAR_KEYWORD:
+            kwargs.update({"option": object()} if everything else {})
+        elif everything or each.default is each.empty:
+            if each.kind is each.KEYWORD_ONLY:
+                kwargs[each.name] = object()
+            else:
+                args.append(object())
+    return args, kwargs
+
+
+def given(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What a function gets for each of its parameters."""
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+# --- tests ------------------------------------------------------------------------------------------------
+
+
+@both
+@classes(lambda cls: True)
+@all_or_defaults
+def test_methods_hand_over_what_they_are_given(
+    package: ModuleType, cls: type, everything: bool, loop: Loop
+) -> None:
+    async def body() -> None:
+        used = Used(package, cls, loop)
+        for name, member in public(cls).items():
+            where = f"{cls.__name__}.{name}"
+            if name in {*BLOCKS, "__aiter__", *faced.NOTICES} or where in faced.CALLS_BACK:
+                continue
+            used.original.calls.clear()
+            if isinstance(member, property):
+                assert shows(await used.call(name), used.original.results[name]), where
+                assert used.original.calls == [(name, (), {})], where
+                continue
+            args, kwargs = arguments(member, FACED[cls], everything)
+            result = await used.call(name, args, kwargs)
+            assert shows(result, used.original.results[name]), where
+            called, passed, named = used.original.calls[0]
+            assert called == name
+            assert given(member, [used, *passed], named) == given(member, [used, *args], kwargs), where
+            ends = [call for call, _, _ in used.original.calls[1:]]
+            assert ends == ([f"the end of {name}"] if opens_block(member) else []), where
+
+    run(package, body)
+
+
+@both
+@classes(lambda cls: "__init__" in vars(blocking.ZooKeeper._faces.types[cls]))
+@all_or_defaults
+def test_what_a_user_makes_is_made_of_the_same_arguments(
+    package: ModuleType, cls: type, everything: bool, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zk = Used(package, client.ZooKeeper, loop)
+    face = zk.objects.types[cls]
+    calls: list[tuple[Any, ...]] = []
+
+    class Making:
+        """In place of the class of trio's; not a function, which would become a method."""
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            calls.append((args, kwargs))
+            return made
+
+    made = object()
+    monkeypatch.setattr(face, "_of", Making())
+    args, kwargs = arguments(cls, FACED[cls], everything)
+    first = [zk.face] if cls.__name__ == "MultiLock" else zk.face
+    new = face(first, *args[1:], **kwargs)
+    assert new._trio is made
+    assert new._loop is loop
+    ((passed, named),) = calls
+    bare = [zk.original] if cls.__name__ == "MultiLock" else zk.original
+    assert given(cls, passed, named) == given(cls, [bare, *args[1:]], kwargs)
+
+
+@both
+@pytest.mark.parametrize("function", [client.connect, *FUNCTIONS], ids=lambda function: function.__name__)
+@all_or_defaults
+def test_functions_hand_over_what_they_are_given(
+    package: ModuleType, function: Any, everything: bool, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = function.__name__
+    ours = getattr(package, name)
+    hint = typing.get_type_hints(ours)["return"]
+    result = made(typing.get_args(hint)[0] if name == "connect" else hint)
+    calls: list[tuple[Any, ...]] = []
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        calls.append((args, kwargs))
+        return result
+
+    async def wait(*args: Any, **kwargs: Any) -> Any:
+        return call(*args, **kwargs)
+
+    @asynccontextmanager
+    async def block(*args: Any, **kwargs: Any) -> Any:
+        yield call(*args, **kwargs)
+
+    stand_in = block if name == "connect" else wait if inspect.iscoroutinefunction(function) else call
+    monkeypatch.setattr(sys.modules[ours.__module__], f"trio_{name}", stand_in)
+
+    async def body() -> None:
+        zk = Used(package, client.ZooKeeper, loop)
+        args, kwargs = arguments(function, set(), everything)
+        asks = name != "connect"
+        value = ours(*([zk.face, *args[1:]] if asks else args), **kwargs)
+        assert shows(await (settled(value) if asks else entered(value)), result)
+        ((passed, named),) = calls
+        expected = given(function, [zk.original, *args[1:]] if asks else args, kwargs)
+        assert given(function, passed, named) == expected
+
+    run(package, body)
+
+
+@both
+@classes(lambda cls: "__aenter__" in public(cls))
+@pytest.mark.parametrize("swallows", [True, False])
+def test_blocks_are_entered_and_left(package: ModuleType, cls: type, swallows: bool, loop: Loop) -> None:
+    async def body() -> None:
+        used, error = Used(package, cls, loop), ValueError("no")
+        original = used.original
+        if not hasattr(type(original), "__aexit__"):  # that of its base
+            type(original).__aexit__ = noted("__aexit__", cls.__aexit__)  # type: ignore[attr-defined]
+        original.results["__aexit__"] = swallows
+        caught = []
+        try:
+            if package is aio:
+                async with used.face as value:
+                    raise error
+            else:
+                with used.face as value:
+                    raise error
+        except ValueError as failure:
+            caught.append(failure)
+        assert caught == ([] if swallows else [error])
+        assert shows(value, original.results["__aenter__"])
+        assert [(name, args[:2]) for name, args, _ in original.calls] == [
+            ("__aenter__", ()),
+            ("__aexit__", (ValueError, error)),
+        ]
+
+    run(package, body)
+
+
+@both
+@classes(lambda cls: "__anext__" in public(cls))
+def test_iterators_are_their_own_and_end(package: ModuleType, cls: type, loop: Loop) -> None:
+    class Ending(Original):
+        items: list[object]
+
+        async def __anext__(self) -> Any:
+            if not self.items:
+                raise StopAsyncIteration
+            return self.items.pop()
+
+    async def body() -> None:
+        used = Used(package, cls, loop)
+        items = [object(), object()]
+        used.objects.adopt(used.face, ending := Ending(), loop)
+        ending.items = items[::-1]
+        if package is aio:
+            assert aiter(used.face) is used.face
+            assert [item async for item in used.face] == items
+        else:
+            assert iter(used.face) is used.face
+            assert list(used.face) == items
+
+    run(package, body)
+
+
+@both
+def test_a_watch_is_cancelled_at_the_end_of_its_block(package: ModuleType, loop: Loop) -> None:
+    async def body() -> None:
+        used = Used(package, client.Watch, loop)
+        with pytest.raises(ValueError, match="no"), used.face as watch:
+            assert watch is used.face
+            assert used.original.calls == []
+            raise ValueError("no")
+        assert used.original.calls == [("cancel", (), {})]
+
+    run(package, body)
+
+
+@both
+@pytest.mark.parametrize("where", sorted(faced.CALLS_BACK - {"retry"}))
+def test_what_calls_back_hands_over_objects_of_the_face(package: ModuleType, where: str, loop: Loop) -> None:
+    cls = next(cls for cls in FACED if cls.__name__ == where.partition(".")[0])
+    term, returned = made(blocking.Grant), object()
+    seen: list[Any] = []
+
+    class Calling(Original):
+        async def run(self, function: Any) -> None:
+            seen.append(await function(term))
+            raise KeyError("the end")
+
+    async def body() -> None:
+        used = Used(package, cls, loop)
+        used.objects.adopt(used.face, Calling(), loop)
+
+        def lead(grant: Any) -> Any:
+            assert shows(grant, term)
+            return returned
+
+        async def lead_in_asyncio(grant: Any) -> Any:
+            return lead(grant)
+
+        with pytest.raises(KeyError, match="the end"):
+            await used.call("run", [lead_in_asyncio if package is aio else lead])
+        assert seen == [returned]
+
+    run(package, body)
