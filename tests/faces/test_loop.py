@@ -1,13 +1,23 @@
-"""The loop that clients share: who lends, who has forked."""
+"""The loop that clients share: who uses it, who lends, who has forked."""
 
 from __future__ import annotations
 
 import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from weakref import WeakSet
 
 import pytest
 
+from pyzk.bridge import loop as shared
+from pyzk.bridge.agent import Call
 from pyzk.bridge.direct.lending import Lenders
-from pyzk.bridge.loop import Loop
+from pyzk.bridge.loop import Loop, _Clock
+from pyzk.client import ClosingError
 
 
 class Lender:
@@ -83,3 +93,171 @@ def test_a_fork_is_told_whose_client_it_is() -> None:
             use()
     loop.detach(object())
     loop._bell.close()
+
+
+# --- who uses it ------------------------------------------------------------------------------------------
+
+
+class User:
+    """Stands for a client."""
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    user = User()
+    loop = Loop.attach(user)
+    yield loop
+    loop.detach(user)
+    assert shared._shared is None
+
+
+def test_clients_share_a_loop_that_ends_with_the_last_one() -> None:
+    first, second = User(), User()
+    loop = Loop.attach(first)
+    assert Loop.attach(second) is loop
+    assert (loop.started, loop.forked, loop.exiting) == (True, False, False)
+    loop.detach(first)
+    for _ in range(2):
+        loop.detach(User())
+        assert loop.look(lambda: 5) == 5, "it goes on"
+    loop.detach(second)
+    with pytest.raises(ClosingError):
+        loop.look(lambda: 5)
+    assert not loop._thread.is_alive()
+    loop.detach(second)
+    later = Loop.attach(first)
+    assert later is not loop
+    later.detach(first)
+
+
+def test_its_thread_is_named_and_keeps_no_process_alive(loop: Loop) -> None:
+    thread = loop.look(threading.current_thread)
+    assert (thread.name, thread.daemon) == ("pyzk", True)
+    assert thread is loop._thread
+    assert not loop.is_current
+    assert loop.look(lambda: loop.is_current)
+
+
+def test_a_look_returns_or_raises_what_the_function_does(loop: Loop) -> None:
+    assert loop.look(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        loop.look(divmod, 7, 0)
+    assert loop.look(lambda: loop.look(divmod, 7, 2)) == (3, 1), "in its own thread it does not wait"
+
+
+def test_a_user_leaves_whichever_loop_it_has_used() -> None:
+    user = User()
+    Loop()._bell.close()  # one that was not started has no users
+    loop = Loop.attach(user)
+    Loop.leave_all(User())
+    assert loop._thread.is_alive() or loop.look(lambda: True)
+    Loop.leave_all(user)
+    assert shared._shared is None
+    assert not loop._thread.is_alive()
+    Loop.leave_all(user)
+
+
+def test_a_handler_that_closes_the_last_client_as_another_one_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Users(set[object]):
+        def add(self, user: object) -> None:
+            super().add(user)
+            if user is second and shared._shared is loop:
+                shared._shared = None  # the handler of a signal has closed the first one
+
+    first, second = User(), User()
+    loop = Loop.attach(first)
+    loop._users = Users(loop._users)
+    other = Loop.attach(second)
+    assert other is not loop
+    assert second not in loop._users
+    loop.detach(first)
+    other.detach(second)
+    assert shared._shared is None
+
+
+def test_the_exit_of_the_interpreter_ends_the_loop_as_it_is() -> None:
+    user = User()
+    loop = Loop.attach(user)
+    assert loop.look(lambda: True)
+    loop.stop(60)
+    assert loop.exiting
+    assert not loop._thread.is_alive()
+    loop.stop(60)
+    loop.detach(user)
+
+
+def test_the_exit_is_for_loops_that_run_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[tuple[Any, float]] = []
+
+    class Known:
+        def __init__(self, started: bool, forked: bool) -> None:
+            self.started, self.forked = started, forked
+
+        def stop(self, patience: float) -> None:
+            stopped.append((self, patience))
+
+    loops: list[Any] = [Known(True, False), Known(False, False), Known(True, True)]
+    monkeypatch.setattr(shared, "_loops", WeakSet(loops))
+    shared._at_exit()
+    assert stopped == [(loops[0], shared._EXIT_PATIENCE)]
+
+
+def test_a_fork_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop: Any = SimpleNamespace(forked=False)
+    monkeypatch.setattr(shared, "_loops", [loop])
+    monkeypatch.setattr(shared, "_shared", loop)
+    monkeypatch.setattr(shared, "_lock", held := threading.Lock())
+    shared._after_fork()
+    assert loop.forked
+    assert shared._shared is None
+    assert shared._lock is not held
+    with shared._lock, shared._lock:  # a handler may come while its thread has it
+        pass
+
+
+@pytest.mark.parametrize("name", ["multiprocessing", "billiard"])
+@pytest.mark.parametrize("process", ["MainProcess", "Worker-1"])
+def test_clients_are_closed_with_a_child(monkeypatch: pytest.MonkeyPatch, name: str, process: str) -> None:
+    finalizers: list[Any] = []
+    package = SimpleNamespace(current_process=lambda: SimpleNamespace(name=process))
+    util = SimpleNamespace(Finalize=lambda *args, **options: finalizers.append((args, options)))
+    for other in ("multiprocessing", "billiard"):
+        monkeypatch.delitem(sys.modules, other, raising=False)
+        monkeypatch.delitem(sys.modules, f"{other}.util", raising=False)
+    monkeypatch.setattr(shared, "_told", {})
+    shared._close_with_child()
+    monkeypatch.setitem(sys.modules, name, package)  # type: ignore[arg-type]
+    shared._close_with_child()
+    assert finalizers == [], "it is not imported as a whole"
+    monkeypatch.setitem(sys.modules, f"{name}.util", util)  # type: ignore[arg-type]
+    for _ in range(2):
+        shared._close_with_child()
+    once = [((None, shared._at_exit), {"exitpriority": 0})]
+    assert finalizers == (once if process != "MainProcess" else [])
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # another process, which was forked
+    shared._close_with_child()
+    assert finalizers == (once * 2 if process != "MainProcess" else [])
+
+
+def test_its_clock_is_that_of_threads_and_event_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = _Clock()
+    clock.start_clock()
+    monkeypatch.setattr(time, "monotonic", lambda: 5.0)
+    assert clock.current_time() == 5.0
+    assert clock.deadline_to_sleep_time(7.5) == 2.5
+
+
+def test_a_gevent_that_has_not_patched_threads_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkey = SimpleNamespace(is_module_patched=lambda name: asked.append(name))
+    monkeypatch.setitem(sys.modules, "gevent.monkey", monkey)  # type: ignore[arg-type]
+    user = User()
+    Loop.attach(user).detach(user)
+    assert asked == ["threading"]
+
+
+def test_a_call_may_be_made_by_its_caller_unless_the_loop_was_asked_for_another(loop: Loop) -> None:
+    call = Call(object(), divmod, (7, 2), {})  # type: ignore[arg-type]
+    assert loop.look(lambda: loop.allows(call))
+    before, after = loop.look(lambda: (loop.post(lambda: None), loop.allows(call))), loop.look(lambda: 1)
+    assert (before[1], after) == (False, 1)

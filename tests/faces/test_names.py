@@ -146,7 +146,7 @@ def test_imports_are_sorted_as_ruff_does() -> None:
     imports = Imports()
     imports.module("threading")
     imports.module("asyncio")
-    for module, *names in [
+    for module, *imported in [
         (".client", "connect"),
         ("typing", "Any", "TypeVar"),
         ("pyzk.recipes.locks.lock", "x", "Layout", "ACL", "lock"),
@@ -154,7 +154,7 @@ def test_imports_are_sorted_as_ruff_does() -> None:
         ("xml", "sax"),
         ("collections.abc", "Callable"),
     ]:
-        for name in names:
+        for name in imported:
             imports.add(module, name)
     imports.add("pyzk.recipes.locks.lock", "Lock", "TrioLock")
     imports.add("pyzk.recipes.locks.rwlock", "WriteLock", "TrioWriteLock")

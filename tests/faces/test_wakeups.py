@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib.util
 import os
+import select
+import socket
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -17,7 +20,7 @@ import uvloop
 from pyzk.aio import NodeExistsError, PersistentNode, ZooKeeper, connect
 from pyzk.aio.home import Home
 from pyzk.bridge import wakeups
-from pyzk.bridge.wakeups import Bell, Mailbox
+from pyzk.bridge.wakeups import Bell, Mailbox, Waiter
 from pyzk.client import ClosingError
 from pyzk.server.storage.building import collector_paused
 from pyzk.server.testing import EmbeddedServer
@@ -48,7 +51,9 @@ def test_many_posts_need_one_wake_up() -> None:
     for number in range(3):
         mailbox.post(done.append, number)
     assert wakes == [1]
+    assert mailbox.is_woken is True
     mailbox.open()
+    assert mailbox.is_woken is False
     assert done == [0, 1, 2]
     mailbox.post(done.append, 3)
     assert wakes == [1, 1]
@@ -158,6 +163,119 @@ def test_a_bell_that_was_rung_while_the_process_was_forked_can_be_given_up() -> 
     thread.join()
     del thread, bell
     assert files() == before
+
+
+def test_a_bell_that_was_rung_often_is_answered_once() -> None:
+    bell = Bell()
+    os.set_blocking(bell.fileno(), False)
+    for _ in range(wakeups._RINGS):
+        bell.ring()
+    bell.answer()
+    with pytest.raises(BlockingIOError):
+        bell.answer()
+    bell.ring_own()
+    bell.answer()
+    bell.close()
+
+
+def test_a_loop_does_not_ring_its_own_bell_after_its_end() -> None:
+    bell = Bell()
+    bell.close()
+    reader, writer = os.pipe()  # the numbers are used again
+    try:
+        bell.ring_own()
+        os.set_blocking(reader, False)
+        with pytest.raises(BlockingIOError):
+            os.read(reader, 1)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_where_event_loops_wait_for_sockets_alone_a_bell_has_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows."""
+    spec = importlib.util.spec_from_file_location("pyzk.bridge.sockets", wakeups.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "name", "nt")
+        spec.loader.exec_module(module)
+    before = files()
+    bell = module.Bell()
+    assert isinstance(bell._reader, socket.socket)
+    bell.ring()
+    bell.ring_own()
+    assert select.select([bell.fileno()], [], [], 5)[0] == [bell.fileno()]
+    bell.answer()
+    assert select.select([bell.fileno()], [], [], 0)[0] == []
+    bell.close()
+    assert files() == before
+    with pytest.raises(ClosingError, match="the client was closed"):
+        bell.ring()
+
+
+# --- waiters -----------------------------------------------------------------------------------------------
+
+
+def test_the_first_answer_counts() -> None:
+    waiter: Waiter[int] = Waiter()
+    waiter.answer(5, None)
+    waiter.answer(6, ValueError())
+    for _ in range(2):
+        waiter.pause()
+        assert waiter.result() == 5
+    assert waiter.wait() == 5
+
+
+def test_an_error_is_raised_until_it_is_forgotten() -> None:
+    waiter: Waiter[int] = Waiter()
+    error = ValueError("no")
+    assert not waiter.is_answer(error), "there is none yet"
+    waiter.answer(0, error)
+    waiter.pause()
+    with pytest.raises(ValueError, match="no") as caught:
+        waiter.result()
+    assert caught.value is error
+    assert waiter.is_answer(error) is True
+    assert waiter.is_answer(ValueError("no")) is False
+    waiter.forget()
+    assert waiter.result() == 0
+    assert waiter.is_answer(error) is False
+
+
+def test_an_error_that_was_raised_is_in_no_cycle() -> None:
+    def wait() -> weakref.ref[BaseException]:
+        waiter: Waiter[int] = Waiter()
+        waiter.answer(0, Refused())
+        try:
+            waiter.wait()
+        except Refused as error:
+            return weakref.ref(error)
+        raise AssertionError
+
+    assert wait()() is None, "the collector is off"
+
+
+class Refused(Exception):
+    """It can be referred to weakly."""
+
+
+def test_a_thread_that_waits_for_ever_does_so_after_the_answer_too() -> None:
+    class Lock:
+        acquired = 0
+
+        def acquire(self) -> None:
+            self.acquired += 1
+            if self.acquired == 3:
+                raise SystemExit
+
+    waiter: Any = Waiter()
+    waiter.answer(1, None)
+    waiter._lock = lock = Lock()
+    with pytest.raises(SystemExit):
+        waiter.pause_for_ever()
+    assert lock.acquired == 3
 
 
 # --- asyncio -----------------------------------------------------------------------------------------------
