@@ -37,7 +37,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeAlias
 
 import trio
 
@@ -47,10 +47,10 @@ from ..recipes.base.holder import Lapsing, OnBehalf, on_behalf
 from ..recipes.locks.acquiring import Grants
 from ..recipes.locks.grant import Grant
 
-Reply = Callable[[Any, BaseException | None], None]
+Reply: TypeAlias = Callable[[Any, BaseException | None], None]
 """Takes the answer: a value, or an error if it is not None. It is called in the loop, and must not raise."""
 
-AnyBlock = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
+AnyBlock: TypeAlias = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
 
 _IDLE_AGENTS = 100
 """Agents that wait for a new caller. More callers at a time than that have new agents started: a task of trio
@@ -205,7 +205,7 @@ class Leave:
         return self.value
 
 
-Ask = Call | Leave
+Ask: TypeAlias = Call | Leave
 
 
 class Agent:

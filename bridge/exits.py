@@ -22,14 +22,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from functools import partial, update_wrapper
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 from weakref import ref
 
 from ..recipes.base.tracebacks import SHORT, shorten
 from .agent import Interrupted
 
 F = TypeVar("F", bound=Callable[..., Any])
-Leave = Callable[..., Any]
+Leave: TypeAlias = Callable[..., Any]
 """Leaves a block, given what ``__exit__`` is given. Returns whether the block swallows the error."""
 
 

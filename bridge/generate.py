@@ -507,8 +507,6 @@ class _Annotation(ast.NodeTransformer):
             return node
         if name == "Awaitable" and not self._waits:
             return self.visit(node.slice)  # type: ignore[no-any-return]
-        if name in {"AbstractContextManager", "AbstractAsyncContextManager"}:
-            node.value = ast.Name("AbstractAsyncContextManager" if self._waits else "AbstractContextManager")
         self.generic_visit(node)
         return node
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import MethodType, SimpleNamespace
@@ -12,10 +13,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from pyzk.bridge.agent import Agents, Body, Call, Interrupted, Leave, calling_back, calls_back, enter
+from pyzk.bridge.direct.calls import DirectCall
 from pyzk.client import ClosingError
 from pyzk.recipes import Grant
 from pyzk.recipes.base.holder import current_holder, relied_on
 from pyzk.recipes.locks.acquiring import Grants
+from pyzk.server.storage.building import collector_paused
 
 LEFT = "this block was left before"
 BLOCKS = pytest.mark.parametrize("kind", ["async with", "with"])
@@ -332,6 +335,34 @@ async def test_what_needs_no_task_is_cancelled_too() -> None:
         assert await caller.waits(), "it has ended"
 
 
+def test_what_was_not_asked_has_not_come_to_an_agent() -> None:
+    call = Call(object(), returned, (1,), {})
+    assert (call.taken, call.cancelled, call.entered, call.waits_for_requests) == (False, False, False, False)
+    call.interrupt()
+    body: Any = None
+    leave = Leave(body, 5, None)
+    assert (leave.taken, leave.interrupted, leave.value, leave.error) == (False, False, 5, None)
+
+
+async def test_an_error_that_was_answered_is_in_no_cycle() -> None:
+    class Refused(Exception):
+        """It can be referred to weakly."""
+
+    async def refuse() -> None:
+        raise Refused
+
+    async with at_work() as agents:
+        caller = Caller(agents)
+        with collector_paused():
+            caller.call(refuse)
+            await wait_all_tasks_blocked()
+            _, error = caller.answers.pop()
+            assert error is not None
+            seen = weakref.ref(error)
+            del error
+            assert seen() is None
+
+
 # --- blocks -----------------------------------------------------------------------------------------------
 
 
@@ -427,6 +458,34 @@ async def test_a_caller_in_its_own_code_hears_that_a_block_was_cancelled() -> No
         caller.leave(body, None, KeyError("mine"))
         with pytest.raises(KeyError, match="mine"):
             await caller.answer()
+
+
+async def test_a_call_that_comes_as_the_block_is_cancelled_ends_with_it() -> None:
+    async with at_work() as agents:
+        caller, block = Caller(agents), Block()
+        body = await caller.enter(block.opened())
+        block.scope.cancel()
+        caller.call(returned, 1)  # before the agent has run
+        with pytest.raises(Interrupted):
+            await caller.answer()
+        caller.leave(body)
+        assert await caller.answer() is False
+
+
+async def test_a_call_that_its_caller_has_begun_is_begun_anew_in_a_cancelled_block() -> None:
+    async with at_work() as agents:
+        caller, block, wait = Caller(agents), Block(), Waits()
+        await caller.enter(block.opened())
+        block.scope.cancel()
+        await wait_all_tasks_blocked()
+        call = DirectCall(caller, until, (wait,), {}, waits_for_requests=True)
+        call.reply = caller._note
+        call.start()
+        agents.dispatch(call)
+        assert (wait.forgotten, call.taskless) == (1, None)
+        with pytest.raises(Interrupted):
+            await caller.answer()
+        assert caller.answers == []
 
 
 async def test_a_cancelled_block_that_is_left_without_an_error_ends() -> None:
@@ -534,9 +593,10 @@ async def test_a_block_is_left_once() -> None:
         body = await caller.enter(Block().opened())
         caller.leave(body)
         assert await caller.answer() is False
-        caller.leave(body)
+        again = caller.leave(body)
         with pytest.raises(RuntimeError, match=LEFT):
             await caller.answer()
+        assert not again.interrupted
         caller.leave(around)
         assert await caller.answer() is False
         caller.leave(around)

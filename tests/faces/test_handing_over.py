@@ -87,26 +87,33 @@ def shows(result: Any, value: Any) -> bool:
 class Original:
     """Stands for an object of trio's.
 
-    :ivar calls: each call: the name and the arguments.
-    :ivar results: what each member returns, by its name.
+    :ivar noted_calls: each call: the name and the arguments.
+    :ivar noted_results: what each member returns, by its name.
     """
 
     lender = None
     hold = SimpleNamespace(limit=math.inf)
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-        self.results: dict[str, Any] = {}
+        self.noted_calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.noted_results: dict[str, Any] = {}
 
     def note(self, name: str, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        self.calls.append((name, args, kwargs or {}))
-        return self.results.get(name)
+        self.noted_calls.append((name, args, kwargs or {}))
+        return self.noted_results.get(name)
 
 
-def standing_for(cls: type) -> Original:
-    """An object with the members of a class that a face has."""
-    members = {name: noted(name, member) for name, member in public(cls).items()}
-    return type(cls.__name__, (Original,), members)()
+def members_of(cls: type, face: type) -> dict[str, Any]:
+    """The members of a class that a face has: its methods and properties, and the fields of its objects."""
+    fields = {name: property() for name, member in vars(face).items() if isinstance(member, property)}
+    return {**fields, **public(cls)}
+
+
+def standing_for(cls: type, members: dict[str, Any]) -> Original:
+    """An object with these members of a class."""
+    noting = {name: noted(name, member) for name, member in members.items()}
+    made: Original = type(cls.__name__, (Original,), noting)()
+    return made
 
 
 def noted(name: str, member: Any) -> Any:
@@ -133,21 +140,22 @@ def noted(name: str, member: Any) -> Any:
 class Used:
     """A face of an object that stands for one of trio's.
 
+    :ivar members: what the face has of the class.
     :ivar functions: the members of the face: those of properties that return their values.
     """
 
     def __init__(self, package: ModuleType, cls: type, loop: Loop) -> None:
-        self.cls = cls
-        self.original = standing_for(cls)
         self.objects = package.ZooKeeper._faces
         face = self.objects.types[cls]
+        self.members = members_of(cls, face)
+        self.original = standing_for(cls, self.members)
         self.face = object.__new__(face)
         self.objects.adopt(self.face, self.original, loop)
         self.functions: dict[str, FunctionType] = {}
-        for name, member in public(cls).items():
+        for name, member in self.members.items():
             ours = vars(face).get(name) or vars(face)[RENAMED.get(name, name)]
             self.functions[name] = ours.fget if isinstance(member, property) else inspect.unwrap(ours)
-            self.original.results[name] = made(self._hint(name))
+            self.original.noted_results[name] = made(self._hint(name))
 
     def _hint(self, name: str) -> Any:
         hint = typing.get_type_hints(self.functions[name]).get("return")
@@ -157,7 +165,7 @@ class Used:
     async def call(self, name: str, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         """The result of a method; or what a block gives to its body."""
         value = self.functions[name](self.face, *args, **(kwargs or {}))
-        member = public(self.cls)[name]
+        member = self.members[name]
         opens = not isinstance(member, property) and opens_block(member)
         return await (entered(value) if opens else settled(value))
 
@@ -220,22 +228,22 @@ def test_methods_hand_over_what_they_are_given(
 ) -> None:
     async def body() -> None:
         used = Used(package, cls, loop)
-        for name, member in public(cls).items():
+        for name, member in used.members.items():
             where = f"{cls.__name__}.{name}"
             if name in {*BLOCKS, "__aiter__", *faced.NOTICES} or where in faced.CALLS_BACK:
                 continue
-            used.original.calls.clear()
+            used.original.noted_calls.clear()
             if isinstance(member, property):
-                assert shows(await used.call(name), used.original.results[name]), where
-                assert used.original.calls == [(name, (), {})], where
+                assert shows(await used.call(name), used.original.noted_results[name]), where
+                assert used.original.noted_calls == [(name, (), {})], where
                 continue
             args, kwargs = arguments(member, FACED[cls], everything)
             result = await used.call(name, args, kwargs)
-            assert shows(result, used.original.results[name]), where
-            called, passed, named = used.original.calls[0]
+            assert shows(result, used.original.noted_results[name]), where
+            called, passed, named = used.original.noted_calls[0]
             assert called == name
             assert given(member, [used, *passed], named) == given(member, [used, *args], kwargs), where
-            ends = [call for call, _, _ in used.original.calls[1:]]
+            ends = [call for call, _, _ in used.original.noted_calls[1:]]
             assert ends == ([f"the end of {name}"] if opens_block(member) else []), where
 
     run(package, body)
@@ -318,7 +326,7 @@ def test_blocks_are_entered_and_left(package: ModuleType, cls: type, swallows: b
         original = used.original
         if not hasattr(type(original), "__aexit__"):  # that of its base
             type(original).__aexit__ = noted("__aexit__", cls.__aexit__)  # type: ignore[attr-defined]
-        original.results["__aexit__"] = swallows
+        original.noted_results["__aexit__"] = swallows
         caught = []
         try:
             if package is aio:
@@ -330,8 +338,8 @@ def test_blocks_are_entered_and_left(package: ModuleType, cls: type, swallows: b
         except ValueError as failure:
             caught.append(failure)
         assert caught == ([] if swallows else [error])
-        assert shows(value, original.results["__aenter__"])
-        assert [(name, args[:2]) for name, args, _ in original.calls] == [
+        assert shows(value, original.noted_results["__aenter__"])
+        assert [(name, args[:2]) for name, args, _ in original.noted_calls] == [
             ("__aenter__", ()),
             ("__aexit__", (ValueError, error)),
         ]
@@ -371,9 +379,9 @@ def test_a_watch_is_cancelled_at_the_end_of_its_block(package: ModuleType, loop:
         used = Used(package, client.Watch, loop)
         with pytest.raises(ValueError, match="no"), used.face as watch:
             assert watch is used.face
-            assert used.original.calls == []
+            assert used.original.noted_calls == []
             raise ValueError("no")
-        assert used.original.calls == [("cancel", (), {})]
+        assert used.original.noted_calls == [("cancel", (), {})]
 
     run(package, body)
 

@@ -2,8 +2,8 @@
 
 A place is a node of the syntax tree. What is never changed: docstrings, annotations, what is imported,
 blocks for type checkers, text for people (constants with a blank in them, f-strings, ``__repr__`` and
-``__str__``), calls of a logger, ``assert`` statements (they state, they do not decide), and options of
-classes that only shape their text.
+``__str__``, the names of context variables), calls of a logger, ``assert`` statements (they state, they do
+not decide), and options of classes that only shape their text.
 """
 
 from __future__ import annotations
@@ -174,6 +174,8 @@ def _left_alone(node: ast.AST) -> bool:
         case ast.Assign(targets=[ast.Name("__all__" | "__slots__")]):
             return True
         case ast.Assign(value=ast.Call(func=ast.Name("TypeVar" | "ParamSpec" | "NewType"))):
+            return True
+        case ast.Call(func=ast.Name("ContextVar"), keywords=[]):  # its name is for people
             return True
         case ast.keyword(arg=arg) if arg in _TEXT_OPTIONS:
             return True

@@ -170,6 +170,11 @@ def test_text_types_and_logs_are_left_alone(tmp_path: Path) -> None:
         ("f(True)", {"f(False)"}),
         ("(b'1', 'word')", {"(b'1x', 'word')", "(b'1', 'wordx')"}),
         ("f'{a}'", set()),
+        ("ContextVar('word')", set()),
+        (
+            "ContextVar('word', default=True)",
+            {"ContextVar('wordx', default=True)", "ContextVar('word', default=False)"},
+        ),
         ("'some words'", set()),
     ],
 )
