@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Unpack
+from typing import TypeAlias, Unpack
 
 from ..recipes import PREDECESSOR, Contender, ContenderKind, LeaseHolder, LockLayout, LockStatistics, Strategy
 from ..recipes.locks.grant import OnRevokeWord
@@ -410,7 +410,7 @@ async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
     return await TASKS.ask(trio_revoke, zk, contender)
 
 
-OnRevoke = OnRevokeWord | Callable[[Grant], object]
+OnRevoke: TypeAlias = OnRevokeWord | Callable[[Grant], object]
 
 
 class ElectionOptions(HoldingOptions, total=False):
@@ -437,4 +437,4 @@ class LockOptions(RWLockOptions, total=False):
     max_handoffs: int
 
 
-AnyLock = Lock | Semaphore | SingleNodeLock
+AnyLock: TypeAlias = Lock | Semaphore | SingleNodeLock

@@ -479,7 +479,8 @@ class Written:
             docstring = _docstring(definition, inspect.getsource(home), self._side, 4)
             return f"class {name}({', '.join(bases)}):\n" + _indented("\n".join([docstring, *fields]).strip())
         assert isinstance(definition, ast.Assign)
-        return f"{name} = {self._annotation(definition.value, home)}"
+        self._imports.add("typing", "TypeAlias")
+        return f"{name}: TypeAlias = {self._annotation(definition.value, home)}"
 
 
 class _Annotation(ast.NodeTransformer):

@@ -17,15 +17,10 @@ from pyzk.bridge.faced import FACED, FUNCTIONS, MODULES
 from pyzk.bridge.generate import AIO, BLOCKING, ROOT, Side, exported, files, opens_block
 from pyzk.bridge.objects import Face
 
+from .members import RENAMED, public
+
 PACKAGES: list[tuple[ModuleType, Side]] = [(blocking, BLOCKING), (aio, AIO)]
 both = pytest.mark.parametrize(("package", "side"), PACKAGES, ids=["blocking", "aio"])
-RENAMED = {
-    "__aenter__": "__enter__",
-    "__aexit__": "__exit__",
-    "__aiter__": "__iter__",
-    "__anext__": "__next__",
-}
-DUNDERS = {*RENAMED, "__enter__", "__exit__", "__getitem__", "__contains__"}
 
 
 def face_of(cls: type, side: Side) -> Any:
@@ -75,16 +70,6 @@ def test_what_waits_has_a_face() -> None:
                 value.annotation == "ZooKeeper" for value in inspect.signature(thing).parameters.values()
             )
             assert needs_client == (thing in FUNCTIONS), f"{name} needs a row in MODULES"
-
-
-def public(cls: type) -> dict[str, Any]:
-    return {
-        name: member
-        for name, member in vars(cls).items()
-        if (not name.startswith("_") or name in DUNDERS)
-        and name not in FACED[cls]
-        and isinstance(member, FunctionType | property)
-    }
 
 
 def parameters(member: Any, hidden: set[str]) -> list[tuple[str, object, object]]:

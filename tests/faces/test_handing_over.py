@@ -24,7 +24,7 @@ from pyzk.bridge.loop import Loop
 from pyzk.bridge.objects import Face
 
 from .drivers import run_coroutine
-from .test_generated import RENAMED, public
+from .members import RENAMED, public
 
 both = pytest.mark.parametrize("package", [blocking, aio], ids=["blocking", "aio"])
 all_or_defaults = pytest.mark.parametrize("everything", [True, False], ids=["all arguments", "defaults"])
