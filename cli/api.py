@@ -7,7 +7,7 @@ import math
 import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -27,6 +27,8 @@ _PREFIX = "/api/v1"
 _PATIENCE = 60.0
 """Seconds for an answer: time that jumps may have much to do."""
 _RECEIVE = 64 * 1024  # bytes
+_CLIENTS = 1000
+"""Sessions whose programs are asked for: as many as a server tells at once."""
 _STATUSES: Mapping[int, Status] = {
     400: Status.USAGE,
     401: Status.FORBIDDEN,
@@ -161,6 +163,19 @@ async def api(context: Context, *, of_all: bool = False) -> AsyncIterator[Api]:
                 raise several if failure.status is Status.REFUSED else failure from None
             found.of_all = ("ensemble",)
         yield found
+
+
+async def programs(context: Context) -> dict[str, str]:
+    """Return the programs behind sessions, by session, as far as those of the servers tell them that are ours
+    and run where the programs do."""
+    found: dict[str, str] = {}
+    for host in await hosts_of(context.options):
+        with suppress(Failure):
+            if words.OURS in await words.version(host, context.ssl_context):
+                async with _told(context, host, _PATIENCE), stream_to(host, context.ssl_context) as stream:
+                    answer = await Api(context, host, stream).ask("GET", "clients", limit=_CLIENTS)
+                found |= {each["id"]: each["program"] for each in answer["clients"] if each["program"]}
+    return found
 
 
 async def _first(context: Context, hosts: Sequence[Host], stack: AsyncExitStack) -> Api:

@@ -16,6 +16,9 @@ from .units import age, moment, size_text, utc
 _WIDEST = 80
 """Characters of data on a line that shows other things too; znodes may hold a megabyte."""
 
+_WIDEST_NAME = 24
+"""Characters of a contender's name on a line."""
+
 
 def decoded(data: bytes | None) -> str | None:
     """Data as text, if it is text that people can read; None if it is not, or null."""
@@ -46,10 +49,19 @@ def hex_lines(data: bytes) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Columns, side by side."""
-    rows = [list(map(printable, row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    """Columns, side by side; a head with nothing below it is left out.
+
+    :param rows: the heads, and then the rows.
+    """
+    columns = [list(map(printable, column)) for column in zip(*rows, strict=True)]
+    columns = [[head, *cells] for head, *cells in columns if any(cells) or not (head and cells)]
+    widths = [max(map(len, column)) for column in columns]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in zip(*columns, strict=True))
+
+
+def ending(name: str) -> str:
+    """Return the end of a long name of a contender, where its number is."""
+    return name if len(name) <= _WIDEST_NAME else f"…{name[1 - _WIDEST_NAME :]}"
 
 
 # --- access control lists ----------------------------------------------------------------------------------

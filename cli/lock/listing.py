@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 import attrs
@@ -15,6 +15,8 @@ from ...protocol.paths import join
 from ...protocol.text import session_text
 from ...recipes.locks.lock import Contender, contenders
 from ...recipes.locks.semaphore import LeaseHolder, Semaphore
+from ..show import ending
+from ..show import table as columns
 from ..units import age
 
 _KAZOO_LEASE = re.compile(r"/[0-9a-f]{32}$")
@@ -137,19 +139,16 @@ def table(path: str, found: Survey, now: float) -> str:
     """
     if not (found.holders or found.waiting):
         return f"{path}: nobody holds it"
-    rows = [("", "KIND", "SESSION", "AGE", "DATA")]
-    for position, entry in _positions(found):
-        kind = f"{entry.kind} ({'+'.join(entry.libraries)})"
+    rows = [("", "STATE", "AS", "LIBRARY", "SESSION", "AGE", "ZNODE", "DATA")]
+    for number, (position, entry) in enumerate(_positions(found), 1):
         text = entry.text()
         if len(text) > _WIDEST:
             text = text[: _WIDEST - 1] + "…"
-        rows.append(
-            (str(position or "holder"), kind, session_text(entry.session), age(now - entry.came), text)
-        )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    pad: Callable[[str, int], str] = str.ljust
-    lines = ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
-    return "\n".join([f"{path}: {len(found.holders)} holding, {len(found.waiting)} waiting", *lines])
+        state = "waits" if position else "holds"
+        library, session = "+".join(entry.libraries), session_text(entry.session)
+        znode = ending(entry.paths[0].rpartition("/")[2])
+        rows.append((str(number), state, entry.kind, library, session, age(now - entry.came), znode, text))
+    return f"{path}: {len(found.holders)} holding, {len(found.waiting)} waiting\n{columns(rows)}"
 
 
 def as_json(path: str, found: Survey, now: float) -> str:

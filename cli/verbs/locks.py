@@ -31,8 +31,9 @@ from ...protocol.layouts import (
 from ...protocol.paths import join
 from ...protocol.text import printable
 from .. import words
+from ..api import programs
 from ..context import Context, hosts_of
-from ..show import brief, table
+from ..show import brief, ending, table
 from ..status import Failure, Status
 from ..units import age, utc
 from ..walking import RESERVED, Walker, sound
@@ -40,8 +41,6 @@ from .servers import Session, read_connections
 
 _READ_AT_MOST = 1000
 """Children of one directory whose data and Stat are read: the first in the line."""
-_WIDEST = 24
-"""Characters of a name in a line."""
 _MOST_WAITS = 500
 """Waits among which cycles are looked for, as in the control API."""
 _GATE = "-__lock__"
@@ -119,14 +118,16 @@ def _somebody_waits_or_holds(layout: Layout) -> bool:
     return bool(layout.holders or layout.waiters)
 
 
-async def _clients(context: Context) -> dict[str, str]:
-    """The addresses of the clients of sessions, where the servers tell them."""
+async def _clients(context: Context) -> dict[str, Session]:
+    """The clients of sessions, where the servers tell their addresses and programs."""
     found: dict[str, Session] = {}
     for host in await hosts_of(context.options):
         with suppress(Failure):
             answer = await words.ask(host, "cons", context.ssl_context, context.options.connect_timeout)
             read_connections(answer, str(host), found)
-    return {session.id: session.client for session in found.values()}
+    for id, program in (await programs(context)).items():
+        found.setdefault(id, Session(id)).program = program
+    return found
 
 
 # --- reading -----------------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ async def _children(zk: ZooKeeper, path: str, names: list[str]) -> dict[str, Chi
 # --- showing -----------------------------------------------------------------------------------------------
 
 
-def _text(path: str, layout: Layout, clients: Mapping[str, str]) -> str:
+def _text(path: str, layout: Layout, clients: Mapping[str, Session]) -> str:
     """For people."""
     everybody = [*layout.holders, *layout.waiters]
     libraries = f" ({', '.join(layout.libraries)})" if layout.libraries else ""
@@ -193,11 +194,11 @@ def _deadlock(cycle: Sequence[tuple[int, str]]) -> tuple[str, dict[str, Any]]:
 
 
 def _rows(
-    layout: Layout, everybody: list[Participant], clients: Mapping[str, str]
+    layout: Layout, everybody: list[Participant], clients: Mapping[str, Session]
 ) -> Iterable[tuple[str, ...]]:
     now = time.time()
     numbers = {name: str(i) for i, entry in enumerate(everybody, 1) for name in entry.names}
-    yield "", "STATE", "AS", "LIBRARY", "SESSION", "CLIENT", "AGE", "ZNODE", "DATA"
+    yield "", "STATE", "AS", "LIBRARY", "SESSION", "CLIENT", "PROGRAM", "AGE", "ZNODE", "DATA"
     for i, entry in enumerate(everybody, 1):
         stat = entry.child.stat
         session = session_text(stat.ephemeralOwner) if stat and stat.ephemeralOwner else "-"
@@ -207,16 +208,12 @@ def _rows(
             entry.role,
             entry.library or "-",
             session,
-            clients.get(session, "-"),
+            client.client if (client := clients.get(session)) else "-",
+            client.program if client else "",
             age(now - stat.ctime / 1000) if stat else "-",
-            _ending(entry.names[0]),
+            ending(entry.names[0]),
             brief(entry.child.data) if entry.child.data else "",
         )
-
-
-def _ending(name: str) -> str:
-    """The end of a name, where its number is; ``--json`` has whole names, and both of who has two."""
-    return name if len(name) <= _WIDEST else f"…{name[1 - _WIDEST :]}"
 
 
 def _state(layout: Layout, entry: Participant, numbers: dict[str, str]) -> str:
@@ -227,7 +224,7 @@ def _state(layout: Layout, entry: Participant, numbers: dict[str, str]) -> str:
     return f"waits for {numbers.get(entry.waits_for, entry.waits_for)}" if entry.waits_for else "waits"
 
 
-def _fields(path: str, layout: Layout, clients: Mapping[str, str]) -> dict[str, Any]:
+def _fields(path: str, layout: Layout, clients: Mapping[str, Session]) -> dict[str, Any]:
     """For programs."""
     return {
         "path": path,
@@ -245,7 +242,7 @@ def _fields(path: str, layout: Layout, clients: Mapping[str, str]) -> dict[str, 
     }
 
 
-def _entry(entry: Participant, clients: Mapping[str, str]) -> dict[str, Any]:
+def _entry(entry: Participant, clients: Mapping[str, Session]) -> dict[str, Any]:
     stat = entry.child.stat
     session = session_text(stat.ephemeralOwner) if stat and stat.ephemeralOwner else None
     return {
@@ -254,7 +251,8 @@ def _entry(entry: Participant, clients: Mapping[str, str]) -> dict[str, Any]:
         "library": entry.library,
         "waits_for": entry.waits_for,
         "session": session,
-        "client": clients.get(session or ""),
+        "client": (client := clients.get(session or "")) and client.client,
+        "program": client and client.program,
         "token": str(stat.czxid) if stat else None,
         "created": utc(stat.ctime) if stat else None,
         **data_fields(entry.child.data),

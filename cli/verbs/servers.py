@@ -14,6 +14,7 @@ import trio
 
 from ...client import Host
 from .. import words
+from ..api import programs
 from ..context import Context, hosts_of
 from ..parser import PROG
 from ..show import brief, table
@@ -34,12 +35,14 @@ class Session:
     """A session, as the servers describe it.
 
     :ivar client: its address; empty if it is connected to none of the servers that were asked.
+    :ivar program: the program behind it, if a server tells that.
     :ivar timeout: in ms; 0 if it is not known.
     :ivar since: when the connection was made, in ms since the epoch; 0 if it is not known.
     """
 
     id: str
     client: str = ""
+    program: str = ""
     server: str = ""
     timeout: int = 0
     since: int = 0
@@ -62,16 +65,21 @@ async def sessions(context: Context) -> int:
         raise failures[0]
     for down in failures:
         say(PROG, str(down))
+    for id, program in (await programs(context)).items():
+        if id in found:
+            found[id].program = program
     now = time.time()
-    rows = [("SESSION", "CLIENT", "SERVER", "TIMEOUT", "CONNECTED", "LAST", "EPHEMERALS")]
+    rows = [("SESSION", "CLIENT", "PROGRAM", "SERVER", "TIMEOUT", "CONNECTED", "LAST", "EPHEMERALS")]
     for session in sorted(found.values(), key=lambda session: int(session.id, 16)):
         if context.options.json:
             await context.out("", attrs.asdict(session))
-        shown = brief(", ".join(sorted(session.ephemerals)).encode(), 60)
+        first, *others = sorted(session.ephemerals) or [""]
+        shown = brief(first.encode()) + (f" and {len(others)} more" if others else "")
         rows.append(
             (
                 session.id,
                 session.client or "not connected",
+                session.program,
                 session.server or "-",
                 f"{session.timeout / 1000:g} s" if session.timeout else "-",
                 age(now - session.since / 1000) if session.since else "-",

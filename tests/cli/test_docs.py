@@ -50,6 +50,7 @@ def normal(text: str) -> list[str]:
         (r"\b(\d+ min )?\d+ s\b", "AGE"),
         (r"(?m)^ {4,6}(\d+\.\d{3}| {5}) ", " TIME "),  # left out where it is that of the line above
         (r"127\.0\.0\.1:\d+", "ADDRESS"),
+        (r"ADDRESS  .*?\(pid \d+\)", "ADDRESS PROGRAM"),
         (r"\d+/[\d.]+/\d+ ms", "LATENCY"),
         (r"/locks/printer/\S+…", "NAME…"),
         (r"\b(PING|CREA)\b", "LAST"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
+import sys
 import threading
 
 import pytest
@@ -30,11 +32,14 @@ def test_sessions(pyzk: Run, server: EmbeddedServer) -> None:
     (line,) = pyzk("sessions", "--json").lines
     found = json.loads(line)
     assert (found["id"], found["timeout"], found["server"]) == (session, 7000, server.hosts)
+    assert found["program"].endswith(f"(pid {os.getpid()})") == sys.platform.startswith("linux")
     assert sorted(found["ephemerals"]) == ["/e1", "/e2"]
     header, row = pyzk("sessions").lines
-    assert header.split() == ["SESSION", "CLIENT", "SERVER", "TIMEOUT", "CONNECTED", "LAST", "EPHEMERALS"]
+    heads = ["SESSION", "CLIENT", "SERVER", "TIMEOUT", "CONNECTED", "LAST", "EPHEMERALS"]
+    assert [head for head in header.split() if head != "PROGRAM"] == heads
     assert row.startswith(session)
-    assert "2: /e" in row
+    assert row.endswith("2: /e1 and 1 more")
+    assert found["program"] in row
     client.stop()
     client.close()
 

@@ -21,9 +21,12 @@ def entry(kind: str = "lock", data: bytes = b"ann", **changes: object) -> Entry:
     return attrs.evolve(made, **changes)  # type: ignore[arg-type]
 
 
+LONG = f"/x/_c_{'a' * 32}-lock-0000000000"
+
+
 def test_the_table() -> None:
     found = Survey(
-        [entry("read"), entry("read", b"bob", session=0x1B, came=900.0)],
+        [entry("read", paths=(LONG,)), entry("read", b"bob", session=0x1B, came=900.0)],
         [
             entry("lock", b"\xff\x00", libraries=("curator", "kazoo")),
             entry("lock", b"a\nb"),
@@ -33,12 +36,12 @@ def test_the_table() -> None:
     assert table("/x", found, 1002.0) == "\n".join(
         [
             "/x: 2 holding, 3 waiting",
-            "        KIND                  SESSION  AGE         DATA",
-            "holder  read (curator)        0x1a     2 s         ann",
-            "holder  read (curator)        0x1b     1 min 42 s  bob",
-            r"1       lock (curator+kazoo)  0x1a     2 s         b'\xff\x00'",
-            r"2       lock (curator)        0x1a     2 s         b'a\nb'",
-            "3       lock (curator)        0x1a     2 s         " + "x" * 119 + "…",
+            "   STATE  AS    LIBRARY        SESSION  AGE         ZNODE                     DATA",
+            "1  holds  read  curator        0x1a     2 s         …aaaaaaa-lock-0000000000  ann",
+            "2  holds  read  curator        0x1b     1 min 42 s  n                         bob",
+            r"3  waits  lock  curator+kazoo  0x1a     2 s         n                         b'\xff\x00'",
+            r"4  waits  lock  curator        0x1a     2 s         n                         b'a\nb'",
+            f"5  waits  lock  curator        0x1a     2 s         n                         {'x' * 119}…",
         ]
     )
 
@@ -129,7 +132,7 @@ def test_a_terminal_that_cannot_show_everything(start: Start, other: KazooClient
     status, output, _ = start("--list", "/x", PYTHONIOENCODING="ascii").end()
     assert status == 0
     _, _, *rows = (line.split() for line in output.splitlines())
-    assert [(row[0], row[1], row[-1]) for row in rows] == [
-        ("holder", "lock", r"Zo\xeb"),
-        ("1", "read", r"Zo\xeb"),
+    assert [(row[1], row[2], row[-1]) for row in rows] == [
+        ("holds", "lock", r"Zo\xeb"),
+        ("waits", "read", r"Zo\xeb"),
     ]

@@ -74,10 +74,10 @@ def test_readers_hold_it_side_by_side(start: Start, other: KazooClient) -> None:
     assert status == 0
     title, header, first, second = listing.splitlines()
     assert title == "/x: 2 holding, 0 waiting"
-    assert header.split() == ["KIND", "SESSION", "AGE", "DATA"]
-    assert re.fullmatch(r"holder  read \(curator\)  0x[0-9a-f]+ +\d+ s  Zoë", first)
+    assert header.split() == ["STATE", "AS", "LIBRARY", "SESSION", "AGE", "ZNODE", "DATA"]
+    assert re.fullmatch(r"1  holds  read  curator  0x[0-9a-f]+ +\d+ s  \S+ +Zoë", first)
     assert re.fullmatch(
-        rf"holder  read \(curator\)  0x{session:x} +\d+ s  .* pid {reader.popen.pid}: sh", second
+        rf"2  holds  read  curator  0x{session:x} +\d+ s  \S+ +.* pid {reader.popen.pid}: sh", second
     )
 
 
