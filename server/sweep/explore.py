@@ -102,7 +102,8 @@ def carry_out(subject: Subject, plan: Plan, first: Sequence[str] = ()) -> Result
     began = time.monotonic()
     results = Results(_base(subject))
     if results.base.is_bad:
-        results.findings.append(_finding_of_order(subject, results.base.actors, results.base))
+        actors = results.base.actors if subject.is_exact else []
+        results.findings.append(_finding_of_order(subject, actors, results.base))
     for token in first:
         if not results.findings and (finding := _replay(subject, token, results.base)) is not None:
             results.findings.append(finding)
@@ -307,9 +308,10 @@ def _samplers(length: int) -> Iterator[Order]:
 
 def _finding_of_order(subject: Subject, actors: list[str], outcome: Outcome) -> Finding:
     """Shorten a bad order, and find where the nearest good one parts from it."""
-    actors, outcome = _shorten(
-        lambda tried: subject.run(Replay(tried)), actors, outcome, subject.most_shortening
-    )
+    if actors:
+        actors, outcome = _shorten(
+            lambda tried: subject.run(Replay(tried)), actors, outcome, subject.most_shortening
+        )
     for length in range(len(actors) - 1, -1, -1):
         passing = subject.run(Replay(actors[:length]))
         if not passing.is_bad:
@@ -338,16 +340,18 @@ def _shorten(
     while left > 0:
         if any(is_better(actors[:length]) for length in range(min(len(actors), left))):
             continue
-        if not any(is_better(tried) for tried in list(_joined(actors))[:left]):
+        if not any(is_better(tried) for tried in list(_joined(outcome.actors))[:left]):
             break
     return actors, outcome
 
 
 def _joined(actors: list[str]) -> Iterator[list[str]]:
-    """Yield the order with one later step put behind an earlier one of the same client."""
-    for at, actor in enumerate(actors):
-        for later in range(at + 2, len(actors)):
-            if actors[later] == actor:
-                if actors[at + 1] != actor:
-                    yield [*actors[: at + 1], actor, *actors[at + 1 : later], *actors[later + 1 :]]
-                break
+    """Yield the order with a later step of a client, or with those that follow it too, put behind an earlier
+    one."""
+    for at, actor in enumerate(actors[:-2]):
+        if actors[at + 1] == actor or actor not in actors[at + 2 :]:
+            continue
+        first = actors.index(actor, at + 2)
+        end = next((n for n in range(first, len(actors)) if actors[n] != actor), len(actors))
+        for behind in {end: None, first + 1: None}:
+            yield [*actors[: at + 1], *actors[first:behind], *actors[at + 1 : first], *actors[behind:]]

@@ -28,7 +28,6 @@ _FOREIGN: Final = (
 
 def judge_error(outcome: Outcome, lab: BaseLab, error: BaseException) -> None:
     """Judge an error with which a scenario has ended."""
-    error = innermost(error)
     if not (isinstance(error, GaveUp) or lab.forgives(error)):
         outcome.judge("wrong" if isinstance(error, AssertionError) else "error", first_line(error))
 

@@ -22,7 +22,7 @@ from .driver import Driver, TrioDriver
 from .faults import FAULTS
 from .judging import first_line, innermost, judge_error, look_at_what_is_left
 from .lab import BaseLab, Lab
-from .model import Cell, Outcome
+from .model import Cell, NotControlled, Outcome
 from .no_log import no_log
 from .orders import Order
 from .selfcheck import planted_race, planted_race_of_threads
@@ -132,7 +132,7 @@ async def _with_clients(
                 await driver.leave()
                 clients.cancel_scope.cancel()
         except Exception as error:  # of a client's own tasks
-            outcome.judge("error", first_line(error))
+            outcome.judge("error", first_line(_of_the_run(error)))
         background.cancel_scope.cancel()
 
 
@@ -147,7 +147,18 @@ async def _act(scenario: Scenario, driver: Driver, lab: BaseLab, outcome: Outcom
         if patience.cancelled_caught:
             outcome.judge("hang", "nobody acts any more")
     except Exception as error:
-        judge_error(outcome, lab, error)
+        judge_error(outcome, lab, _of_the_run(error))
+
+
+def _of_the_run(error: Exception) -> BaseException:
+    """Return the first error of a group, which the run is judged by.
+
+    :raises NotControlled: it is one: nothing can be said of the run.
+    """
+    first = innermost(error)
+    if isinstance(first, NotControlled):
+        raise first from None
+    return first
 
 
 async def _watch(driver: Driver, outcome: Outcome, patience: trio.CancelScope) -> None:

@@ -64,6 +64,15 @@ def class_path(jars: tuple[str, ...], *folders: Path) -> str:
     return os.pathsep.join(map(str, (*folders, *found)))
 
 
+def version_of(name: str) -> tuple[int, ...]:
+    """The version of a jar, by the name of its file: ``curator-recipes`` for ``curator-recipes-5.4.0.jar``.
+    Empty if there is none."""
+    found = sorted((Path(_CHOSEN) if _CHOSEN else _JARS).glob(f"{name}-[0-9]*.jar"))
+    if not found:
+        return ()
+    return tuple(int(part) for part in found[-1].stem.removeprefix(f"{name}-").split("."))
+
+
 @functools.cache
 def archive() -> Path:
     """Where the archive of the real server's classes lies, once ``Ensemble`` has made it. A server

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import select
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,9 +26,10 @@ from ....bridge import loop
 from ....bridge.direct import threads
 from ..driver import Driver
 from ..judging import place
+from ..model import NotControlled
 from ..servers import Servers
 from ..stage import Stage
-from .lab import ThreadLab
+from .lab import NO_GREENLETS, ThreadLab
 from .replacing import replacing
 from .sockets import Addresses, sockets_replaced
 from .turns import Turns
@@ -46,6 +48,8 @@ class ThreadDriver(Driver):
     longest = 300.0
 
     def __init__(self, servers: Servers) -> None:
+        """:raises NotControlled: greenlets are in the place of threads."""
+        _check_threads()
         super().__init__(servers)
         self.turns = Turns()
         self._addresses = Addresses(len(servers.each))
@@ -139,6 +143,14 @@ class ThreadDriver(Driver):
             replacing(list(_taken_at_import())),
         ):
             yield
+
+
+def _check_threads() -> None:
+    gevent, eventlet = (sys.modules.get(name) for name in ("gevent.monkey", "eventlet.patcher"))
+    if (gevent is not None and gevent.is_module_patched("threading")) or (
+        eventlet is not None and eventlet.is_monkey_patched("thread")
+    ):
+        raise NotControlled(f"this process, as it is patched, {NO_GREENLETS}")
 
 
 def _taken_at_import() -> Iterator[tuple[Any, str, Any]]:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...core.engine import Engine
 from ...testing.controls import Controls
 from ...testing.running import Running
 from ..lab import BaseLab, GaveUp, says_that_it_ended
+from ..model import NotControlled
 from ..servers import Servers
 from ..stage import Stage
 from .sockets import Addresses
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from ....blocking import ZooKeeper as BlockingZooKeeper
 
 T = TypeVar("T")
+NO_GREENLETS: Final = (
+    "switches between greenlets where the sweep does not see it: sweep the program from outside, with "
+    "pyzk-sweep (docs/sweep-commands.md)"
+)
 
 
 class ThreadLab(BaseLab):
@@ -56,9 +61,13 @@ class ThreadLab(BaseLab):
         :param options: of :class:`kazoo.client.KazooClient`. By default its session lasts 10 s.
         :raises ValueError: the name is taken, or not of lower-case letters.
         :raises ImportError: kazoo is not installed.
+        :raises NotControlled: its handler is one of greenlets.
         """
         from kazoo.client import KazooClient
+        from kazoo.handlers.threading import SequentialThreadingHandler
 
+        if not isinstance(options.get("handler") or SequentialThreadingHandler(), SequentialThreadingHandler):
+            raise NotControlled(f"kazoo's {type(options['handler']).__name__} {NO_GREENLETS}")
         zk = KazooClient(self.hosts(name), **({"timeout": 10.0} | options))
         self._belongs(name, zk)
         self._closing.callback(zk.close)

@@ -42,9 +42,8 @@ def test_a_bug_of_order_is_found_shortened_and_replayed(scenario: Scenario) -> N
     (finding,) = report.results.findings
     assert report.results.orders <= 100
     (token,) = report.tokens
-    prescribed = tokens.read(token)
-    assert isinstance(prescribed, list)
-    assert switches(prescribed) <= 4
+    # Clients that ask again every second take turns, whatever is done to the order.
+    assert switches(finding.outcome.actors) <= (6 if scenario is bugs.crossed_locks else 3)
     again = failing(scenario, replay=token).report.results.findings[0].outcome
     assert (again.verdict, again.detail) == (finding.outcome.verdict, finding.outcome.detail)
     assert finding.passing is None or not finding.passing.is_bad

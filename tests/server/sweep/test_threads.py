@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -282,6 +283,23 @@ def test_a_hang_of_clients_of_ours(scenario: Any) -> None:
 
     outcome = run(never, Rounds())
     assert (outcome.verdict, list(outcome.waiting)) == ("hang", ["c"])
+
+
+def test_greenlets_are_refused_with_a_word_of_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SequentialGeventHandler:
+        """As that of kazoo."""
+
+    def scenario(lab: ThreadLab) -> None:
+        lab.client("a", handler=SequentialGeventHandler())
+
+    with pytest.raises(
+        NotControlled, match=r"SequentialGeventHandler switches between greenlets.*pyzk-sweep"
+    ):
+        sweep(scenario)
+    patched: Any = SimpleNamespace(is_module_patched=lambda name: name == "threading")
+    monkeypatch.setitem(sys.modules, "gevent.monkey", patched)
+    with pytest.raises(NotControlled, match="this process, as it is patched, switches between greenlets"):
+        sweep(lock)
 
 
 def test_without_kazoo_the_planted_race_is_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Programs in Go, Node and Java: the same bug is found in each."""
+"""Programs in Go, Node and Java, and with greenlets: the same bug is found in each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from pyzk.server.sweep.programs.command import main
 
@@ -40,6 +43,14 @@ def test_go(tmp_path: Path) -> None:
 def test_node(tmp_path: Path) -> None:
     link_node_modules(tmp_path)
     check(tmp_path, "node", shutil.copy(EXAMPLES / "increment.mjs", tmp_path))
+
+
+def test_greenlets(tmp_path: Path) -> None:
+    pytest.importorskip("gevent", reason="gevent is not installed: pip install -e '.[frameworks]'")
+    report = tmp_path / "report.json"
+    options = ("--faults", "reply-lost", "--orders", "none", "--budget", "600", "--json", str(report))
+    assert main([*options, "--", sys.executable, str(EXAMPLES / "greenlets.py")]) == 1
+    assert json.loads(report.read_text())["bad_cells"]["a2-reply-lost"] == "wrong"
 
 
 def test_java(tmp_path: Path) -> None:

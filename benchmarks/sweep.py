@@ -1,0 +1,207 @@
+"""The figures of the sweep: what it takes, what it finds, and how often a run repeats.
+
+    python -m benchmarks.sweep                # all of them: some twenty minutes of processor time
+    python -m benchmarks.sweep replays orders # some of them
+    python -m benchmarks.sweep --quick        # a twentieth of the runs
+
+Seconds are those of the processor, of this process with its threads: another process does not change them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from pyzk.server.sweep import SweepFailed, explore, sweep
+from pyzk.server.sweep.dpor import Explorer
+from pyzk.server.sweep.model import Outcome, switches
+from pyzk.server.sweep.orders import PCT, POS, Order, Random, Replay, Rounds
+from pyzk.server.sweep.run import InProcess, Scenario, run
+from tests.server.sweep import bugs
+from tests.server.sweep.test_recipes import KNOWN, RECIPES
+from tests.server.sweep.test_threads import crossed_locks as kazoo_hang
+from tests.server.sweep.test_threads import lock as kazoo_lock
+
+LONG = 1e6  # seconds: a budget that no machine uses up
+FAMILIES = ("lock", "write lock", "semaphore", "counter", "queue")
+SEEDS = 20
+
+
+class Figures:
+    """
+    :ivar share: which part of the runs is made.
+    """
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def _some(self, number: int) -> int:
+        return max(1, round(number * self.share))
+
+    def cells(self) -> Iterator[tuple[str, str]]:
+        """Five families of recipes: each fault at each request."""
+        spent, cells, bad = 0.0, 0, 0
+        for name in FAMILIES:
+            seconds, results = measured(
+                partial(swept, RECIPES[name](), orders=None, allow=KNOWN.get(name, []))
+            )
+            spent, cells, bad = spent + seconds, cells + results.cells, bad + len(results.bad)
+        yield "five recipes, all cells", f"{cells} cells in {spent:.1f} s, {bad} findings (10 s, 0)"
+
+    def orders(self) -> Iterator[tuple[str, str]]:
+        """The same: orders by the samplers."""
+        runs = bad = 0
+        for name in FAMILIES:
+            scenario, length = RECIPES[name](), len(run(RECIPES[name](), Rounds()).steps)
+            for order in islice(explore._samplers(length), self._some(1000)):
+                runs, bad = runs + 1, bad + run(scenario, order).is_bad
+        yield "five recipes, orders", f"{runs:,} orders, {bad} findings (5,000, 0)"
+
+    def exhausted(self) -> Iterator[tuple[str, str]]:
+        """A lock with two clients: all that there is to try."""
+        seconds, results = measured(partial(swept, RECIPES["lock"](), orders="all"))
+        yield (
+            "our lock, all orders and all faults",
+            (f"{results.orders} orders, {results.cells} cells in {seconds:.1f} s (10 s)"),
+        )
+        for name, scenario in ("our lock", RECIPES["lock"]()), ("kazoo's lock", kazoo_lock):
+            seconds, runs = measured(partial(exhaust, scenario))
+            limit = 2 if name == "our lock" else 4
+            yield f"{name}, all orders", f"{runs} orders in {seconds:.1f} s ({limit} s)"
+
+    def replays(self) -> Iterator[tuple[str, str]]:
+        """Orders by chance, each run twice."""
+        for name, scenario, number in (
+            ("our lock", RECIPES["lock"](), 1000),
+            ("kazoo's lock", kazoo_lock, 400),
+        ):
+            alike = 0
+            for seed in range(self._some(number)):
+                first = run(scenario, Random(seed))
+                again = run(scenario, Replay(first.actors))
+                alike += told(first) == told(again)
+            yield f"replays, {name}", f"{alike:,} of {self._some(number):,} alike"
+
+    def kazoo(self) -> Iterator[tuple[str, str]]:
+        """kazoo: what a cell takes."""
+        seconds, results = measured(partial(swept, kazoo_lock, orders=None))
+        yield "kazoo's lock, a cell", f"{1000 * seconds / results.cells:.0f} ms (50 ms)"
+        seconds, outcome = measured(partial(run, kazoo_hang, Rounds()))
+        yield "kazoo, a run that hangs", f"{outcome.verdict} in {seconds:.2f} s (0.4 s)"
+
+    def verdicts(self) -> Iterator[tuple[str, str]]:
+        """kazoo: cells whose verdict is another one when they run again, or is one that must not be."""
+        wanted, false, differ, made = self._some(2000), 0, 0, 0
+        subject = InProcess(kazoo_lock)
+        base = run(kazoo_lock, Rounds())
+        cells = list(explore._cells(base, explore_faults()))
+        while made < wanted:
+            for cell in cells[: wanted - made]:
+                first, again = subject.run(Rounds(), cell), subject.run_again(Rounds(), cell)
+                made += 1
+                false += first.is_bad and again.fails_like(first)
+                differ += (told(first), first.verdict) != (told(again), again.verdict)
+        yield "kazoo's lock, cells run twice", f"{made:,} cells, {false} false verdicts, {differ} differ (0)"
+
+    def corpus(self) -> Iterator[tuple[str, str]]:
+        """The planted bugs: how many runs until each is found, with each seed; and what a sweep finds."""
+        counts = [
+            [found_after(scenario, 1000 * seed) for seed in range(self._some(SEEDS))]
+            for scenario in bugs.ORDERS
+        ]
+        everything = [count for each in counts for count in each]
+        yield (
+            f"{len(bugs.ORDERS)} bugs of order",
+            f"{sum(count <= 100 for count in everything)} of {len(everything)} found in 100 orders; "
+            f"most {max(everything)}",
+        )
+        found = sum(bool(swept(scenario, orders=None).bad) for scenario in bugs.FAULTS)
+        yield f"{len(bugs.FAULTS)} bugs of faults", f"{found} found in the first sweep"
+
+    def shortened(self) -> Iterator[tuple[str, str]]:
+        """The planted bugs of order: how far each is shortened."""
+        most, longest = 0, 0.0
+        for scenario in bugs.ORDERS:
+            seconds, results = measured(partial(swept, scenario, faults=None))
+            actors = results.findings[0].outcome.actors
+            most, longest = max(most, switches(actors[:-1])), max(longest, seconds)
+        yield (
+            "bugs of order, shortened",
+            f"at most {most} switches; found and shortened in {longest:.1f} s at most",
+        )
+
+    def unused(self) -> Iterator[tuple[str, str]]:
+        """What is loaded where nothing is swept."""
+        code = "import sys, pyzk.server.testing.plugin; print(sum('sweep' in name for name in sys.modules))"
+        loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        yield "unused", f"{loaded.stdout.strip()} modules of it are loaded with the plugin (0)"
+
+
+def explore_faults() -> list[str]:
+    from pyzk.server.sweep.faults import chosen
+
+    return chosen("zookeeper")
+
+
+def measured(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Call a function; returns seconds of the processor, and what it returns."""
+    began = time.process_time()
+    result = call()
+    return time.process_time() - began, result
+
+
+def swept(scenario: Scenario, **options: Any) -> explore.Results:
+    try:
+        return sweep(scenario, budget=LONG, **options).results
+    except SweepFailed as error:
+        return error.report.results
+
+
+def exhaust(scenario: Scenario) -> int:
+    explorer = Explorer()
+    while explorer.more:
+        assert not run(scenario, explorer.order()).is_bad
+        explorer.learn()
+    return explorer.runs
+
+
+def found_after(scenario: Scenario, seed: int) -> int:
+    """Return the number of the first run that fails, of the samplers in turn."""
+    length = len(run(scenario, Rounds()).steps)
+    for number in range(1, 1000):
+        kinds: list[Callable[[], Order]] = [
+            partial(POS, seed + number),
+            partial(Random, seed + number),
+            partial(PCT, seed + number, length),
+        ]
+        if run(scenario, kinds[number % 3]()).is_bad:
+            return number
+    return 1000
+
+
+def told(outcome: Outcome) -> list[tuple[str, str]]:
+    return [(step.actor, step.text) for step in outcome.steps]
+
+
+def main() -> None:
+    names = [name for name in vars(Figures) if not name.startswith("_")]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=", ".join(names))
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the runs")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.figures) - set(names):
+        parser.error(f"there is no figure {unknown.pop()}")
+    figures = Figures(0.05 if arguments.quick else 1)
+    for name in arguments.figures or names:
+        for what, text in getattr(figures, name)():
+            print(f"{what:38} {text}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
