@@ -4,9 +4,9 @@ The rules:
 
 1. A picture is taken before the test is unwound: afterwards its clients have left, and nobody waits any more.
 2. Ctrl-C: the picture is printed where pytest says that it was interrupted. An event loop of asyncio or trio
-   has its own handler, and sets it only where it finds Python's: in a coroutine the handler is wrapped only
-   by :func:`.shown.interruptible`, while a server runs in that loop. In other tests, which may start a loop
-   themselves, the wrapped handler goes by the name of Python's in :mod:`signal` as well.
+   has its own handler, and sets it only where it finds Python's: a test that is a coroutine wraps the loop's
+   handler once it runs, and so does a server in a loop (:func:`.shown.interruptible`). In other tests, which
+   may start a loop themselves, the wrapped handler goes by the name of Python's in :mod:`signal` as well.
 3. pytest-timeout: with its signal method the picture is part of the report; with its thread method it is
    printed before the stacks, and the process ends.
 4. SIGUSR1: the picture is printed, and the test continues.
@@ -15,11 +15,12 @@ The rules:
 
 from __future__ import annotations
 
+import functools
 import inspect
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any, Final
 
 import pytest
@@ -89,6 +90,17 @@ class Hangs:
         self._item = None
         return result
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        test = getattr(item, "obj", None)
+        if not inspect.iscoroutinefunction(test):
+            return (yield)
+        item.obj = _in_its_loop(test)  # type: ignore[attr-defined]
+        try:
+            return (yield)
+        finally:
+            item.obj = test  # type: ignore[attr-defined]
+
     def pytest_keyboard_interrupt(self) -> None:
         item = self._item
         picture = self.take() if item is None else self.take() or self._look(item)
@@ -151,6 +163,18 @@ class Hangs:
 
     def _look(self, item: pytest.Item, last: str = TEST_ENDED) -> list[Section]:
         return list(shown.pictures(list(self._servers(item)), last, _PATIENCE))
+
+
+def _in_its_loop(test: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+    """Return a test that wraps the handler of Ctrl-C of the event loop in which it runs."""
+
+    @functools.wraps(test)
+    async def run(*arguments: Any, **named: Any) -> object:
+        __tracebackhide__ = True
+        with shown.interruptible():
+            return await test(*arguments, **named)
+
+    return run
 
 
 def _handler_of_user() -> object:

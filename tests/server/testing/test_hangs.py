@@ -53,13 +53,33 @@ TRIO = """
                     os.kill(os.getpid(), signal.SIGINT)
                     await trio.sleep(60)
 """
+AIO = """
+    import asyncio, os, signal
+    import pytest
+    from pyzk.aio import Lock
+    from pyzk.server.testing import clients
+
+    zk_other = clients.zk_aio({plugin})
+
+    @pytest.mark.{mark}
+    async def test_it(zk_server, zk_aio, zk_other):
+        zk_server.name_session("first", zk_aio)
+        zk_server.name_session("second", zk_other)
+        async with Lock(zk_aio, "/l", data=b"job 7"):
+            waiting = asyncio.create_task(Lock(zk_other, "/l").acquire())
+            await zk_server.wait_for("/l", children=2)
+            os.kill(os.getpid(), signal.SIGINT)
+            await waiting
+"""
 EXPLAINED = ["*== the test ended here", "*who waits:", "*/l: second waits ?.??? s for first ('job 7')"]
 QUICK = ("-p", "no:hypothesispytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "no:asyncio")
 
 
-def run(pytester: pytest.Pytester, code: str, *arguments: str) -> pytest.RunResult:
+def run(
+    pytester: pytest.Pytester, code: str, *arguments: str, quick: tuple[str, ...] = QUICK
+) -> pytest.RunResult:
     pytester.makepyfile(code)
-    return pytester.runpytest_subprocess(*QUICK, *arguments, timeout=100)
+    return pytester.runpytest_subprocess(*quick, *arguments, timeout=100)
 
 
 @pytest.mark.parametrize("code", [THREADS.format(then="signal_me()"), TRIO])
@@ -68,6 +88,18 @@ def test_ctrl_c(pytester: pytest.Pytester, code: str) -> None:
         "signal_me()", "import os, signal; os.kill(os.getpid(), signal.SIGINT); time.sleep(60)"
     )
     result = run(pytester, code)
+    assert result.ret != pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(EXPLAINED)
+    result.stdout.fnmatch_lines(["*KeyboardInterrupt*"])
+
+
+@pytest.mark.parametrize("mark", ["asyncio", "anyio"])
+def test_ctrl_c_in_asyncio(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+    """The picture is taken before the loop cancels the test: afterwards nobody waits."""
+    plugin = "plugin='asyncio'" if mark == "asyncio" else ""
+    quick = (*QUICK[:-2], "-p", "no:trio") if mark == "asyncio" else QUICK
+    monkeypatch.delenv("PYTEST_ADDOPTS")
+    result = run(pytester, AIO.format(mark=mark, plugin=plugin), "-k", "not trio", quick=quick)
     assert result.ret != pytest.ExitCode.OK
     result.stdout.fnmatch_lines(EXPLAINED)
     result.stdout.fnmatch_lines(["*KeyboardInterrupt*"])
