@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from itertools import pairwise
 
@@ -472,3 +473,102 @@ async def test_hours_of_trouble_cost_no_real_time(autojump_clock: MockClock, ser
             await zk.get("/")
         assert zk.session.generation == 1
         assert zk.metrics.connections == 61
+
+
+# --- what is not said -----------------------------------------------------------------------------------
+
+
+async def test_what_a_client_does_if_nothing_is_said(autojump_clock: MockClock, server: Controls) -> None:
+    """The times, the bounds, and what an expiry means."""
+
+    async def refuse(host: str, port: int) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        raise ConnectionRefusedError
+
+    began = trio.current_time()
+    with pytest.raises(ConnectionLossError, match=r"no session with a within 15\.0 s"):
+        async with connect("a", connector=refuse):
+            raise AssertionError
+    assert trio.current_time() - began == pytest.approx(15, abs=0.01)
+    async with client(server) as zk:
+        assert zk.session.negotiated_timeout == 10
+        data = zk._machine.data
+        assert (data.request_limit, data.reply_limit) == (0xFFFFF, 64 * 2**20)
+        assert (data.read_only, data.credentials, data.sasl) == (False, [], None)
+        async with zk.watch("/") as events:
+            assert events._buffer == 1024
+        server.pause()
+        began = trio.current_time()
+    assert trio.current_time() - began == pytest.approx(1, abs=0.01), "the session could not be closed"
+    server.resume()
+    with pytest.raises(SessionExpiredError):
+        async with client(server) as zk:
+            server.expire(zk.session.id)
+            await trio.sleep_forever()
+
+
+async def test_a_client_that_was_never_connected_ends_at_once(autojump_clock: MockClock) -> None:
+    """There is no session to close."""
+    entered = trio.Event()
+
+    async def hang(host: str, port: int) -> trio.abc.Stream:
+        entered.set()
+        await trio.sleep_forever()
+        raise AssertionError
+
+    began = trio.current_time()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+
+            async def cancel() -> None:
+                await entered.wait()
+                scope.cancel()
+
+            nursery.start_soon(cancel)
+            async with connect("a", connector=hang, close_grace=100):
+                raise AssertionError
+    assert scope.cancelled_caught
+    assert trio.current_time() == began
+
+
+async def test_tasks_that_rely_on_the_session_are_woken_before_it_is_closed(
+    autojump_clock: MockClock, server: Controls
+) -> None:
+    """They have to stop first."""
+    woken: list[SessionState] = []
+
+    async def follow() -> None:
+        await zk.session.wait_change()
+        woken.append(zk.session.state)
+
+    async with client(server) as zk:
+        zk.start_soon(follow)
+        await trio.testing.wait_all_tasks_blocked()
+        server.pause()
+    assert woken == [SessionState.CONNECTED]
+
+
+@pytest.mark.parametrize(("timeout", "session"), [(0, None), (math.inf, 1)])
+async def test_the_shortest_and_the_longest_wait_for_a_session(
+    autojump_clock: MockClock, server: Controls, timeout: float, session: int | None
+) -> None:
+    attempts = 0
+
+    async def slow(host: str, port: int) -> trio.abc.Stream:
+        nonlocal attempts
+        attempts += 1
+        await trio.sleep(0.01 if attempts > 60 else 0)
+        if attempts < 100:
+            raise ConnectionRefusedError
+        return server.open_stream()
+
+    began = trio.current_time()
+    if session is None:
+        with pytest.raises(ConnectionLossError, match="within 0 s"):
+            async with connect("a", connector=slow, connect_timeout=timeout):
+                raise AssertionError
+        assert trio.current_time() == began
+    else:
+        async with connect("a", connector=slow, connect_timeout=timeout) as zk:
+            assert zk.session.generation == session
+        assert attempts == 100

@@ -308,3 +308,9 @@ async def test_what_is_repeated_without_end_sleeps_in_between(
 
     await repeating.repeat(zk, fail)
     assert times == [0, 1, 3, 6]
+
+
+def test_the_default_policy_repeats_without_end_what_was_not_written() -> None:
+    policy = Backoff()
+    assert (policy.tries, policy.max_elapsed, policy.retry_on) == (math.inf, math.inf, ())
+    assert (policy.initial_delay, policy.max_delay, policy.idempotent) == (0.05, 1.0, False)

@@ -178,7 +178,9 @@ def test_watches_that_a_server_does_not_arm_end_the_connection(script: Script) -
     assert script.machine.why.endswith(f"an unexpected reply with xid {SET_WATCHES_XID}, error -4")
 
 
-@pytest.mark.parametrize(("limit", "sizes"), [(2**20, [128, 128, 44]), (64 + 2048, [2] * 150)])
+@pytest.mark.parametrize(
+    ("limit", "sizes"), [(2**20, [128, 128, 44]), (64 + 2048, [2] * 150), (64 + 2047, [1] * 300)]
+)
 def test_requests_that_arm_watches_are_as_large_as_they_may_be(limit: int, sizes: list[int]) -> None:
     """128 KiB of paths, or what the server accepts, less 64 bytes for the rest."""
     script = Script(request_limit=limit)
