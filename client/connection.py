@@ -78,14 +78,17 @@ class Keepalive:
     """The record of the traffic with one server. Times are in seconds of the caller's clock.
 
     :ivar lease: the lease of the session; ``timeout`` is the session timeout, in seconds.
-    :ivar sent_at: when anything was sent last; ``received_at``: when anything came last.
+    :ivar sent_at: when anything was sent last; ``received_at``: when anything came last. The connection sets
+        both as it begins to serve.
     :ivar pings: whether a ping waits to be sent.
     """
 
-    def __init__(self, lease: Lease, leader_sync: LeaderSync, timeout: float, now: float) -> None:
+    sent_at: float
+    received_at: float
+
+    def __init__(self, lease: Lease, leader_sync: LeaderSync, timeout: float) -> None:
         self.lease = lease
         self.timeout = timeout
-        self.sent_at = self.received_at = now
         self.pings = False
         self._leader_sync = leader_sync
         self._pinged_at: float | None = None  # if that is not answered
@@ -234,7 +237,7 @@ class Connection:
         self._authentication: Authentication | None = None  # while it goes on
         self._rearming: deque[Rearm] = deque()
         self._leader_sync = LeaderSync(now)
-        self._keepalive = Keepalive(session.lease, self._leader_sync, session.timeout, now)
+        self._keepalive = Keepalive(session.lease, self._leader_sync, session.timeout)
         zxid = 0 if probing else session.last_zxid
         timeout = min(round(session.wanted_timeout * 1000), INT_MAX)
         password = session.password if self._session_id else NO_PASSWORD

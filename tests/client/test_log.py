@@ -9,8 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyzk.client import AuthFailedError, Host, SessionState, StateChange
-from pyzk.client.observer import Log
+from pyzk.client import AuthFailedError, Host, Observer, SessionState, StateChange
+from pyzk.client.observer import Log, Reporter
+from pyzk.client.session import Session
+
+from .scripted import SESSION, Script
 
 CONNECTING, CONNECTED, READ_ONLY, SUSPENDED, EXPIRED, CLOSED = (
     SessionState.CONNECTING,
@@ -130,3 +133,74 @@ async def test_a_server_that_fails_is_a_warning_once_a_minute(
     log.state_changed(change(CONNECTED, SUSPENDED))
     log.server_failed(Host("a", 1), "refused")
     assert said(caplog)[-1].split()[0] == "WARNING", "it has served since"
+
+
+# --- the reporter -----------------------------------------------------------------------------------------
+
+
+class Noting(Observer):
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.changes: list[StateChange] = []
+        self.failed: list[tuple[Host, str]] = []
+        self.short: list[float] = []
+
+    def state_changed(self, change: StateChange) -> None:
+        self.changes.append(change)
+
+    def server_failed(self, server: Host, reason: str) -> None:
+        self.failed.append((server, reason))
+
+    def lease_short(self, seconds: float) -> None:
+        self.short.append(seconds)
+
+
+async def test_a_change_has_all_that_is_known_of_it(autojump_clock: MockClock) -> None:
+    script = Script()
+    machine, own, observer = script.machine, Noting(), Noting()
+    session = Session(machine, renews=False)
+    began = trio.current_time()
+    reporter = Reporter(machine, session, own, observer)
+    reporter.server = Host("a", 1)
+    changes = session.changes()
+    await trio.sleep(2)
+    script.connect()
+    await trio.sleep(3)
+    script.lose()
+    await trio.sleep(4)
+    script.connect()
+    await trio.sleep(5)
+    script.lose()
+    await trio.sleep(6)
+    script.machine.give_up(error := AuthFailedError(None, "mine"))
+    none, lost = "no attempt has ended yet", "the server closed the connection"
+    found = [
+        StateChange(CONNECTED, CONNECTING, 2, began + 2, SESSION, 1, Host("a", 1), none, None),
+        StateChange(SUSPENDED, CONNECTED, 3, began + 5, SESSION, 1, Host("a", 1), lost, None),
+        StateChange(CONNECTED, SUSPENDED, 4, began + 9, SESSION, 1, Host("a", 1), lost, None),
+        StateChange(SUSPENDED, CONNECTED, 5, began + 14, SESSION, 1, Host("a", 1), lost, None),
+        StateChange(CLOSED, SUSPENDED, 6, began + 20, SESSION, 1, Host("a", 1), lost, error),
+    ]
+    assert own.changes == observer.changes == found
+    assert [change async for change in changes] == found
+    assert machine.data.metrics.suspended == 4 + 6
+
+
+async def test_what_else_is_passed_on(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Observer):
+        def lease_short(self, seconds: float) -> None:
+            raise LookupError("mine")
+
+    script, own = Script(), Noting()
+    reporter = Reporter(script.machine, Session(script.machine, renews=False), own, Broken())
+    assert reporter.observer is not None
+    assert reporter.server is None
+    reporter.server_failed(Host("a", 1), "refused")
+    assert own.failed == [(Host("a", 1), "refused")]
+    script.machine.data.lease.deadline = trio.current_time() + 7
+    script.machine.on_lease_short()
+    assert own.short == [7]
+    assert "must not raise" in caplog.text
+    alone = Reporter(script.machine, Session(script.machine, renews=False), own, None)
+    assert alone.observer is None

@@ -422,3 +422,51 @@ def test_a_read_of_nobodys_connection_is_answered_by_the_leader(world: EnsembleW
         b"",
     )
     assert world.ensemble.now == later
+
+
+# --- what is told of the end -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("server", [1, 3])
+def test_why_a_connection_ends_with_its_session(
+    server: int, world: EnsembleWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "pyzk.server")
+    peer, other = world[server].connect(), world[server].connect()
+    world.ensemble.expire(peer.session_id, world.ensemble.now)
+    assert f"its session 0x{peer.session_id:x} has expired" in caplog.text
+    assert "was closed elsewhere" not in caplog.text
+    moved = world[2].connect(session_id=other.session_id, password=other.password)
+    moved.close_session()
+    assert f"its session 0x{other.session_id:x} was closed elsewhere" in caplog.text
+    assert other.closed
+
+
+def test_the_sizes_of_proposals(world: EnsembleWorld) -> None:
+    leader = world.ensemble.leader()
+    assert leader.proposal_sizes == (-1, -1, -1)
+    peer = world[1].connect()
+    assert leader.proposal_sizes == (-1, -1, -1), "requests alone count"
+    sizes = []
+    for data in (b"x" * 50, b"", b"x" * 20):
+        peer.create("/x", data)
+        peer.take_all()
+        sizes.append(leader.proposal_sizes)
+    first = sizes[0][0]
+    assert sizes == [(first, first, first), (first - 50, first - 50, first), (first - 30, first - 50, first)]
+
+
+def test_a_local_session_is_closed_once() -> None:
+    world = EnsembleWorld(3, local_sessions=True)
+    peer = world[1].connect()
+    world.lag(1)
+    Later(peer).create("/x")
+    engine: Any = world[1].engine
+    Later(peer).close_session()
+    Later(peer).close_session()
+    Later(peer).exists("/x")
+    assert engine.outstanding == 2, "the session is over once what it waits for has come"
+    world.catch_up([1])
+    assert codes(peer) == [0, 0]
+    assert peer.closed
+    assert (engine.outstanding, engine.waiting) == (0, {})
