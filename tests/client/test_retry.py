@@ -314,3 +314,16 @@ def test_the_default_policy_repeats_without_end_what_was_not_written() -> None:
     policy = Backoff()
     assert (policy.tries, policy.max_elapsed, policy.retry_on) == (math.inf, math.inf, ())
     assert (policy.initial_delay, policy.max_delay, policy.idempotent) == (0.05, 1.0, False)
+
+
+async def test_what_belongs_to_another_session_is_not_done(autojump_clock: MockClock, zk: ZooKeeper) -> None:
+    calls: list[int] = []
+
+    async def call() -> None:
+        calls.append(zk.session.generation)
+        await trio.lowlevel.checkpoint()
+
+    await repeating.repeat(zk, call, 1)
+    with pytest.raises(SessionExpiredError):
+        await repeating.repeat(zk, call, 2)
+    assert calls == [1]

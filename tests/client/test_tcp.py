@@ -137,6 +137,11 @@ async def test_each_method_is_a_checkpoint() -> None:
         await ours.send_all(b"sent")
         assert await theirs.receive_some() == b"sent"
         await ours.wait_send_all_might_not_block()
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await ours.aclose()
+        assert scope.cancelled_caught
+        assert ours.fileno() == -1, "it is closed all the same"
 
 
 async def test_sockets_never_wait_whatever_the_default_is() -> None:

@@ -365,6 +365,17 @@ def test_a_server_that_has_heard_of_nobody_reports_nothing(world: EnsembleWorld)
     assert member.report_at == math.inf
 
 
+def test_a_sign_of_life_is_reported_once_in_half_a_tick(world: EnsembleWorld) -> None:
+    peer = world[1].connect()
+    session = world[1].engine.sessions.get(peer.session_id)
+    assert session is not None
+    now = world.ensemble.now
+    for passed, until in ((0, 250), (0.1, 250), (0.2, 500)):
+        world.pass_time(passed)
+        peer.ping()
+        assert session.fresh_until == now + until
+
+
 def test_what_cannot_be_done_is_refused(world: EnsembleWorld) -> None:
     for call, words in (
         (lambda: world.hold_up(3), "server 3 leads"),
