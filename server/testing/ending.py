@@ -43,10 +43,17 @@ def ending(running: Running | RunningEnsemble, text: str) -> Callable[[Mapping[i
         def who(session: int) -> str:
             return names.get(session) or running.names[session] or session_text(session)
 
+        yield from _cut(_unsent(parts, who), "events that wait, as the connection is stopped:", "sessions")
         yield from _cut(_watches(parts, who), "watches that have not fired:", "sessions")
         yield from _who_waits(running, parts, who, running.wall_clock(now))
 
     return lines
+
+
+def _unsent(parts: Iterable[Running], who: Callable[[int], str]) -> Iterator[str]:
+    for part in parts:
+        for connection, events in part.gate.unsent.items():
+            yield f"  {who(connection.session_id)}: {printable(str(events))}"
 
 
 def _watches(parts: Iterable[Running], who: Callable[[int], str]) -> Iterator[str]:

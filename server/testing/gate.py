@@ -44,6 +44,9 @@ class Unsent:
         self.first += events[: MOST_EVENTS - len(self.first)]
         self.count += len(events)
 
+    def __str__(self) -> str:
+        return some([f"{describe_event(event.type)} {event.path}" for event in self.first], self.count)
+
 
 class MessageGate(HoldingGate):
     """The gate of one server, with all of its layers.
@@ -53,6 +56,7 @@ class MessageGate(HoldingGate):
     :param schedule: calls something at a time of that clock.
     :param settle: sends what waits on all connections.
     :param go_on: does that, and handles what waits at those that were frozen.
+    :ivar unsent: events of connections that are frozen, while the history is recorded.
     :ivar observers: what hears of messages; :meth:`update` follows a change of it.
     """
 
@@ -68,7 +72,7 @@ class MessageGate(HoldingGate):
         super().__init__(service, now, started, schedule, settle, go_on)
         self.observers: list[Observer] = []
         self._injectors: list[Injector] = []
-        self._unsent: dict[Connection, Unsent] = {}  # events of connections that are frozen
+        self.unsent: dict[Connection, Unsent] = {}
         self.update()
 
     @property
@@ -187,25 +191,23 @@ class MessageGate(HoldingGate):
                     self._wait(injection, connection, self._now(), lambda until: None)
         if self.recorder is not None:
             if connection.frozen:
-                self._unsent.setdefault(connection, Unsent()).add(events)
+                self.unsent.setdefault(connection, Unsent()).add(events)
             else:
                 self.recorder.events(connection, events)
         return events
 
     def thaw(self, connection: Connection, why: object, now: float) -> None:
         if self._frozen.get(connection) == [why]:
-            unsent = self._unsent.pop(connection, None)
+            unsent = self.unsent.pop(connection, None)
             if self.recorder is not None and unsent is not None:
                 self.recorder.events(connection, unsent.first, unsent.count)
         super().thaw(connection, why, now)
 
     def closed(self, connection: Connection, reason: str) -> None:
-        unsent = self._unsent.pop(connection, None)
+        unsent = self.unsent.pop(connection, None)
         if self.recorder is not None:
             if unsent is not None:
-                words = [f"{describe_event(event.type)} {event.path}" for event in unsent.first]
-                names = some(words, unsent.count)
-                self.recorder.held(connection, f"NEVER SENT, as the connection was stopped: {names}")
+                self.recorder.held(connection, f"NEVER SENT, as the connection was stopped: {unsent}")
             self.recorder.closed(connection, reason)
         super().closed(connection, reason)
 

@@ -125,7 +125,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
                 stack.enter_context(limits(server, **marker.kwargs))
             return (yield)
     except LimitExceeded as error:
-        pytest.fail(str(error), pytrace=False)
+        failure = str(error)
+    pytest.fail(failure, pytrace=False)
 
 
 @pytest.fixture

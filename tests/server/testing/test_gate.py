@@ -405,7 +405,7 @@ async def test_what_the_history_says_of_events_that_wait_is_bounded() -> None:
         server.pause(client.session_id)
         for n in range(100):
             server.load({f"/n{n}": ""})
-        [unsent] = server.running.gate._unsent.values()
+        [unsent] = server.running.gate.unsent.values()
         assert (len(unsent.first), unsent.count) == (32, 100)
         server.resume(client.session_id)
         assert len(server.history(kind="event")) == 32

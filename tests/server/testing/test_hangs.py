@@ -207,6 +207,16 @@ def test_who_waits_and_what_has_not_fired() -> None:
         )
 
 
+def test_events_that_a_pause_keeps_back_are_told() -> None:
+    with EmbeddedServer() as server, pyzk.blocking.connect(server.hosts) as zk, zk.watch("/x"):
+        server.pause(zk)
+        server.load({"/x": "1"})
+        shown = sections("server", server)[0][1]
+        assert "events that wait, as the connection is stopped:\n  A: [created /x]" in shown
+        server.resume(zk)
+        assert "events that wait" not in sections("server", server)[0][1]
+
+
 def test_an_ensemble_says_it_too() -> None:
     with EmbeddedEnsemble(3) as ensemble, pyzk.blocking.connect(ensemble[2].hosts) as zk, zk.watch("/a"):
         assert "watches that have not fired:\n  A: /a" in sections("ensemble", ensemble)[0][1]

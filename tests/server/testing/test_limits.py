@@ -129,3 +129,4 @@ def test_the_marker_and_the_fixture(pytester: pytest.Pytester) -> None:
             "*LimitExceeded: zk_blocking 0x* needs more than 0 requests: exceeded by exists /b*",
         ]
     )
+    result.stdout.no_fnmatch_line("During handling of the above exception*")
