@@ -95,10 +95,7 @@ async def _connected_in_trio(
 ) -> AsyncIterator[Any]:
     from ...client import connect
 
-    async def connector(host: str, port: int) -> Any:
-        return server.open_stream()
-
-    async with connect(server.hosts, connector=connector, **options) as client:
+    async with connect(server.hosts, connector=server.connector, **options) as client:
         name_session(server, name, client)
         yield client
 

@@ -10,7 +10,7 @@ import pytest
 pytest_plugins = "pytester"
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-CASES = [("test_with_kazoo.py", 8), ("test_with_trio.py", 1), ("first/test_lock.py", 1)]
+CASES = [("test_with_kazoo.py", 8), ("test_with_trio.py", 2), ("first/test_lock.py", 1)]
 
 
 @pytest.mark.parametrize(("name", "passed"), CASES)
