@@ -7,9 +7,11 @@ import inspect
 import math
 import sys
 import threading
+import traceback
 import typing
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace, UnionType
 from typing import Any
 
@@ -101,6 +103,8 @@ class Original:
     def note(self, name: str, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         self.noted_calls.append((name, args, kwargs or {}))
         return self.noted_results.get(name)
+
+    exec("async def fail(self, *args, **kwargs): raise self.error", {"__name__": "pyzk.invented"}, locals())
 
 
 def members_of(cls: type, face: type) -> dict[str, Any]:
@@ -409,8 +413,47 @@ def test_what_calls_back_hands_over_objects_of_the_face(package: ModuleType, whe
         async def lead_in_asyncio(grant: Any) -> Any:
             return lead(grant)
 
+        function = lead_in_asyncio if package is aio else lead
         with pytest.raises(KeyError, match="the end"):
-            await used.call("run", [lead_in_asyncio if package is aio else lead])
+            await used.call("run", [function])
         assert seen == [returned]
+        used.objects.adopt(used.face, standing_for(cls, used.members), loop)
+        with pytest.raises(AssertionError, match="it ends by an error only"):
+            await used.call("run", [function])
+
+    run(package, body)
+
+
+@both
+@pytest.mark.parametrize(
+    ("where", "file"),
+    [
+        ("Lock.acquire", "locks.py"),
+        ("ZooKeeper.delete", "client.py"),
+        ("ZooKeeper.get", "client.py"),
+        ("Updates.__anext__", "values.py"),
+        ("DoubleBarrier.__aenter__", "barriers.py"),
+    ],
+)
+def test_an_error_ends_at_the_method_that_was_called(
+    package: ModuleType, where: str, file: str, loop: Loop
+) -> None:
+    cls = next(cls for cls in FACED if cls.__name__ == where.partition(".")[0])
+    name = where.partition(".")[2]
+
+    async def body() -> None:
+        used = Used(package, cls, loop)
+        original: Any = used.original
+        original.error = error = client.NoNodeError("/missing")
+        setattr(type(original), name, type(original).fail)
+        args, kwargs = arguments(used.members[name], FACED[cls], False)
+        with pytest.raises(client.NoNodeError) as caught:
+            await settled(used.functions[name](used.face, *args, **kwargs))
+        assert caught.value is error
+        files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+        assert [path.name for path in files if path.parent.name == package.__name__.rpartition(".")[2]] == [
+            file
+        ]
+        assert files[-1].name == file
 
     run(package, body)

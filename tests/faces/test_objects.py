@@ -186,6 +186,7 @@ def test_a_face_of_another_package_is_no_client() -> None:
 
     loop: Any = Loop()
     stranger = other.wrap(Thing(), loop)
+    assert type(stranger) is Of
     with pytest.raises(TypeError, match=r"needs a client of pyzk\.invented"):
         CALLERS.unwrap("Lock", (stranger,), {})
 
@@ -207,6 +208,14 @@ def test_functions_that_take_notices_are_given_faces(name: str) -> None:
     assert [type(arg) for arg in args] == [GrantFace]
     assert [face._trio for face in seen] == [grant]
     assert seen[0]._loop is loop
+
+
+def test_a_notice_has_the_faces_of_the_first_client() -> None:
+    one, other, seen = Loop(), Loop(), []  # type: ignore[var-annotated]
+    first, second = face_of(Thing(), one), face_of(Thing(), other)
+    _, _, kwargs = CALLERS.unwrap("Lock", (first, second), {"on_lost": seen.append})
+    kwargs["on_lost"](Thing())
+    assert seen[0]._loop is one
 
 
 def test_a_notice_without_a_grant_and_an_option_that_is_no_function() -> None:

@@ -20,21 +20,25 @@ _LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info")
 
 
 def trial_of(mutant: Mutant, measured: Measured, budget: float) -> Trial:
-    """The tests that may notice, the quickest first, as many as fit into the budget.
+    """The tests that may notice, as many as fit into the budget.
 
-    These are the tests that execute the line. For a line that the import executes they are also those that
-    execute the function around it, else its class, else its module, else all.
+    These are the tests that execute the line. For a line that the import executes there come behind them
+    those that execute the function or the class around it, then those of its module; if nothing in the module
+    is ever called, all tests. Of each kind the quickest come first.
     """
-    tests = measured.of(mutant.path, mutant.lines)
+    tests = itself = measured.of(mutant.path, mutant.lines)
+    around: set[str] = set()
     if "" in tests or (not tests and mutant.function is None):
-        tests |= measured.of(mutant.path, mutant.scope)
+        around = measured.of(mutant.path, mutant.scope)
+        tests = tests | around | measured.of(mutant.path, range(1, 1 << 20))
         mutant = mutant.at_import()
-    if mutant.function is None and not tests - {""}:
-        tests |= measured.of(mutant.path, range(1, 1 << 20))
-        if tests == {""}:  # nothing in the module is ever called: any test that imports it may notice
+        if tests == {""}:  # any test that imports it may notice
             tests = set(measured.seconds)
     chosen, limits, total = [], [], 0.0
-    for test in sorted(tests - {""}, key=lambda test: (measured.seconds[test], test)):
+    for test in sorted(
+        tests - {""},
+        key=lambda test: (test not in itself, test not in around, measured.seconds[test], test),
+    ):
         seconds = measured.seconds[test]
         if (total := total + seconds) > budget:
             break

@@ -14,7 +14,7 @@ from .changes import make, places_of, sample
 from .rooms import ROOMS, ROOT
 
 pytest.importorskip("coverage", reason="it says which test executes which line")
-from .__main__ import in_copy
+from .__main__ import in_copy, trial_of
 from .measuring import Measured
 from .trying import replace
 
@@ -252,3 +252,13 @@ def test_a_function_is_replaced_although_the_collector_does_not_list_it(
     finally:
         gc.freeze()
     assert next_of(5) == 4
+
+
+def test_those_that_execute_the_line_itself_come_first(tmp_path: Path) -> None:
+    (tmp_path / "thing.py").write_text(MODULE)
+    mutant = make(tmp_path, next(places_of(tmp_path, Path("thing.py"))), 0)
+    assert mutant.lines == range(9, 10)
+    tests = {9: ["", "slow"], 15: ["quick"], 19: ["", "slow", "quicker"]}
+    measured = Measured({"thing.py": tests}, {"slow": 3.0, "quick": 2.0, "quicker": 1.0})
+    assert trial_of(mutant, measured, 60).tests == ["slow", "quicker", "quick"]
+    assert trial_of(mutant, measured, 4.5).tests == ["slow", "quicker"]
