@@ -50,7 +50,7 @@ class Exit:
 
     def __init__(self, leave: Leave) -> None:
         self._leave = leave
-        update_wrapper(self, leave)
+        update_wrapper(cast("Any", self), leave)
 
     def __get__(self, block: Any, owner: type | None = None) -> Callable[..., Any]:
         if block is None:
@@ -58,9 +58,6 @@ class Exit:
         exit = partial(_leave, self._leave, block, [])
         _taken.last = ref(exit)
         return exit
-
-    def __call__(self, block: Any, *exc: Any) -> Any:
-        return self._leave(block, *exc)
 
 
 def leaves(function: F) -> F:

@@ -934,3 +934,14 @@ async def test_the_end_of_the_loop_leaves_all_blocks(cancelled: bool) -> None:
         caller.call(returned, 1)
         with pytest.raises(ClosingError):
             await caller.answer()
+
+
+async def test_what_was_asked_as_the_loop_ended_is_refused() -> None:
+    async with at_work() as agents:
+        caller = Caller(agents)
+        await caller.enter(Block().opened())
+        agents.close()
+        caller.call(returned, 1)  # before the agent has run
+        with pytest.raises(ClosingError, match="the client was closed"):
+            await caller.answer()
+        assert caller.answers == []

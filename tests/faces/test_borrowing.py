@@ -256,6 +256,16 @@ def test_a_call_that_the_loop_does_is_cancelled_at_once() -> None:
     assert scope.cancels == 1, "an agent does it"
 
 
+def test_a_call_that_has_ended_sends_nothing_more() -> None:
+    lender = Lender()
+    call = direct(Client(lender=lender))
+    call.lender = lender  # type: ignore[assignment]
+    Borrower(Loop()).start(call)  # type: ignore[arg-type]
+    call.do_directly()
+    assert answers(call) == ["done"]
+    assert lender.late == []
+
+
 def test_an_agent_begins_with_a_call_anew() -> None:
     call = direct(Client(request := Request()))
     call.forget()
@@ -722,13 +732,17 @@ async def test_a_connection_that_cannot_be_watched_is_left_to_the_loop(
         raise error
 
     one = InTask(Request())
+    closed: list[int] = []
     if error is OSError:
         monkeypatch.setattr(os, "dup", fail)
+        monkeypatch.setattr(os, "close", closed.append)
     else:
         monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", fail)
     one.begin()
     assert one.loop.asked == [one.call]
     assert one.loan.desk is None
+    assert closed == [], "there was nothing to close"
+    monkeypatch.undo()
     one.close()
 
 

@@ -25,7 +25,7 @@ both = pytest.mark.parametrize(("package", "side"), PACKAGES, ids=["blocking", "
 
 def face_of(cls: type, side: Side) -> Any:
     """The class of a face, which may be one that the package does not export."""
-    package = aio if side.waits else blocking
+    package = {"aio": aio, "blocking": blocking}[side.name]
     objects = package.ZooKeeper._faces  # type: ignore[attr-defined]
     return objects.types[cls]
 

@@ -10,7 +10,7 @@ import threading
 import traceback
 import typing
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace, UnionType
 from typing import Any
@@ -24,6 +24,7 @@ from pyzk.bridge.faced import FACED, FUNCTIONS
 from pyzk.bridge.generate import opens_block
 from pyzk.bridge.loop import Loop
 from pyzk.bridge.objects import Face
+from pyzk.recipes.locks.acquiring import Grants
 
 from .drivers import run_coroutine
 from .members import RENAMED, public
@@ -455,5 +456,49 @@ def test_an_error_ends_at_the_method_that_was_called(
             file
         ]
         assert files[-1].name == file
+
+    run(package, body)
+
+
+@both
+def test_an_error_of_a_function_ends_there(
+    package: ModuleType, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a method."""
+    error = client.NoNodeError("/missing")
+    words = {"__name__": "pyzk.invented", "error": error}
+    exec("async def fail(zk, path, recognise): raise error", words)
+    monkeypatch.setattr(sys.modules[package.contenders.__module__], "trio_contenders", words["fail"])
+
+    async def body() -> None:
+        zk = Used(package, client.ZooKeeper, loop)
+        with pytest.raises(client.NoNodeError) as caught:
+            await settled(package.contenders(zk.face, "/lock"))
+        assert caught.value is error
+        files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+        assert files[-1].name == "locks.py"
+
+    run(package, body)
+
+
+@both
+def test_grants_are_a_sequence(package: ModuleType, loop: Loop) -> None:
+    original = tuple.__new__(Grants, grants := tuple([made(blocking.Grant) for _ in range(3)]))
+    faces = package.ZooKeeper._faces.wrap(original, loop)
+    assert len(faces) == 3
+    assert [face._trio for face in faces] == list(grants)
+    assert faces[1]._trio is grants[1]
+    assert faces[-1] is faces[2]
+    assert [face._trio for face in faces[1:]] == list(grants[1:])
+
+
+@both
+def test_a_watch_may_be_kept_by_a_stack(package: ModuleType, loop: Loop) -> None:
+    async def body() -> None:
+        used = Used(package, client.Watch, loop)
+        with ExitStack() as stack:
+            assert stack.enter_context(used.face) is used.face
+            assert used.original.noted_calls == []
+        assert used.original.noted_calls == [("cancel", (), {})]
 
     run(package, body)

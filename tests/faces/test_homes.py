@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import select
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,6 +58,8 @@ async def test_clients_of_an_event_loop_share_a_bell() -> None:
     home.attach()
     assert files() == before + 2
     await called(home)
+    assert home._bell is not None
+    assert select.select([home._bell.fileno()], [], [], 0)[0] == [], "it was answered"
     home.attach()
     assert files() == before + 2
     home.detach()

@@ -239,6 +239,19 @@ def test_clients_are_closed_with_a_child(monkeypatch: pytest.MonkeyPatch, name: 
     assert finalizers == (once * 2 if process != "MainProcess" else [])
 
 
+def test_clients_are_closed_with_a_worker_of_celery(monkeypatch: pytest.MonkeyPatch) -> None:
+    connected: list[Any] = []
+    signal = SimpleNamespace(connect=lambda *args, **options: connected.append((args, options)))
+    monkeypatch.setitem(sys.modules, "celery.signals", SimpleNamespace(worker_process_shutdown=signal))  # type: ignore[arg-type]
+    shared._close_with_child()
+    (((function,), options),) = connected
+    assert options == {"weak": False}
+    closed: list[int] = []
+    monkeypatch.setattr(shared, "_at_exit", lambda: closed.append(1))
+    function(pid=5, exitcode=0)
+    assert closed == [1]
+
+
 def test_its_clock_is_that_of_threads_and_event_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = _Clock()
     clock.start_clock()

@@ -94,6 +94,8 @@ def test_a_name_that_is_imported_is_found_where_it_was_defined(module: ModuleTyp
 def test_what_others_define_is_not_looked_at(module: ModuleType) -> None:
     home, definition = origin("TypedDict", module)
     assert (home.__name__, definition) == ("typing", None)
+    home, definition = origin("client", module)
+    assert (home.__name__, definition) == ("pyzk", None), "a module of this package"
 
 
 def test_a_module_has_its_import_as_the_definition(module: ModuleType) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyzk.aio.tasks import Caller, Question
+from pyzk.aio.tasks import Caller, Question, _cancel_again
 from pyzk.client import ClosingError
 
 from .drivers import in_asyncio
@@ -207,3 +207,30 @@ def test_a_task_that_is_gone_is_left_alone() -> None:
     gc.collect()
     one.interrupt()
     assert (one.cancelled, one.recover()) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("leaving", "counted", "count", "left"),
+    [(True, True, 1, 0), (True, True, 2, 2), (False, True, 1, 1), (True, False, 1, 1), (True, True, 0, 0)],
+)
+def test_a_cancel_for_a_block_that_the_task_leaves_is_not_made_again(
+    leaving: bool, counted: bool, count: int, left: int
+) -> None:
+    task: Any = Counted()
+    one = Caller.of(task)
+    one.leaving, one.counted, one.cancelled, task.count = leaving, counted, counted, count
+    _cancel_again(task, "a")
+    assert task.count == left
+    again = count > 0 and not (leaving and counted and count == 1)
+    assert task.messages == (["a"] if again else [])
+
+
+def test_a_task_that_has_ended_is_not_cancelled_again() -> None:
+    class Ended(Counted):
+        def done(self) -> bool:
+            return True
+
+    task: Any = Ended()
+    task.count = 1
+    _cancel_again(task, None)
+    assert (task.count, task.messages) == (1, [])

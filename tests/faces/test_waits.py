@@ -16,9 +16,9 @@ import trio
 from pyzk.aio.tasks import TASKS, Caller, Question
 from pyzk.aio.tasks import Block as TaskBlock
 from pyzk.blocking import Interrupted, LockLost, LossReason, timeout
-from pyzk.blocking.threads import THREADS, _check
+from pyzk.blocking.threads import THREADS, _bodies, _check
 from pyzk.blocking.threads import Block as ThreadBlock
-from pyzk.bridge.agent import Body, Call
+from pyzk.bridge.agent import Body, Call, calls_back
 from pyzk.bridge.loop import Loop
 from pyzk.client import ClosingError
 from pyzk.recipes import Grant
@@ -288,6 +288,42 @@ def test_a_cancel_with_a_message_that_comes_while_a_cancelled_block_is_left(loop
     assert ends == [("mine",), ()]
 
 
+def test_a_task_that_enters_a_block_hears_once_that_an_outer_one_was_cancelled(loop: Loop) -> None:
+    scope, entering = trio.CancelScope(), threading.Event()
+
+    @asynccontextmanager
+    async def outer() -> AsyncIterator[None]:
+        with scope:
+            yield
+
+    @asynccontextmanager
+    async def inner() -> AsyncIterator[None]:
+        entering.set()
+        await trio.sleep_forever()
+        yield
+
+    async def hold() -> None:
+        async with TaskBlock(loop, outer()):
+            with pytest.raises(asyncio.CancelledError):
+                async with TaskBlock(loop, inner()):
+                    pass
+            heard.append("once")
+            await asyncio.to_thread(loop.look, lambda: None)  # what the loop has posted has come
+            await asyncio.sleep(0)
+            heard.append("and no more")
+
+    async def main() -> None:
+        task = asyncio.create_task(hold())
+        await asyncio.to_thread(entering.wait)
+        loop.look(scope.cancel)
+        await task
+        assert task.cancelling() == 0
+
+    heard: list[str] = []
+    asyncio.run(main())
+    assert heard == ["once", "and no more"]
+
+
 # --- who may wait -----------------------------------------------------------------------------------------
 
 
@@ -436,3 +472,44 @@ def test_a_body_that_was_left_is_not_abandoned(monkeypatch: pytest.MonkeyPatch) 
     (leave,) = asked
     assert leave.body is body  # type: ignore[attr-defined]
     assert isinstance(leave.error, Interrupted)  # type: ignore[attr-defined]
+
+
+def test_a_callback_that_an_exception_has_kept_from_its_end_is_left(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KeyboardInterrupt may come just before the body is taken out."""
+    ended: list[BaseException] = []
+
+    async def work(function: Callable[..., Any]) -> None:
+        try:
+            await function()
+        except BaseException as error:
+            ended.append(error)
+            raise
+
+    def interrupted(loop: Loop, body: Body) -> None:
+        _bodies.open.append(body)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(THREADS, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        THREADS.call_back(loop, work, (calls_back(lambda: None),), {})
+    assert _bodies.open == []
+    assert [type(error) for error in ended] == [trio.Cancelled]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), None])
+def test_a_fork_that_exits_leaves_the_block_to_its_parent(
+    error: SystemExit | None, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened()
+    block = ThreadBlock(loop, opened())
+    with monkeypatch.context() as fork, pytest.raises(SystemExit if error else RuntimeError) as caught, block:
+        fork.setattr(loop, "forked", True)
+        if error is not None:
+            raise error
+    assert opened.left == 0
+    assert (caught.value is error) == (error is not None)
+    block.abandon()
+    assert opened.left == 1
+    assert _bodies.open == []
