@@ -12,7 +12,7 @@ from pyzk.client.machine import SessionMachine
 from pyzk.client.registry import Missed, WatchEvent, WatchKind, WatchRegistry
 from pyzk.client.request import Request
 from pyzk.client.session_data import SessionData
-from pyzk.protocol.constants import WATCH_XID, EventType
+from pyzk.protocol.constants import WATCH_XID, EventType, WatcherType
 from pyzk.protocol.framing import FrameBuffer, frame
 from pyzk.protocol.jute import Record
 from pyzk.protocol.operations import OpCode
@@ -120,9 +120,13 @@ class Script:
 class Recorder:
     """A watcher that remembers."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        self.name = name
         self.events: list[WatchEvent | Missed] = []
         self.error: Exception | None = None
+
+    def __repr__(self) -> str:
+        return self.name or "<Recorder>"
 
     def deliver(self, event: WatchEvent | Missed) -> None:
         self.events.append(event)
@@ -152,3 +156,19 @@ def why(script: Script) -> str:
     assert script.machine.should_close
     script.lose()
     return script.machine.why
+
+
+class Registry(WatchRegistry):
+    """Remembers what it asked the server to remove."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.removed: list[tuple[str, WatcherType]] = []
+        self.remove = lambda path, type: self.removed.append((path, type))
+
+    def arm(self, path: str, kind: WatchKind) -> Recorder:
+        """A watch whose request was answered."""
+        watcher = Recorder(f"{kind.name} {path}")
+        self.reserve(path, kind)
+        self.settle(path, kind, kind, watcher)
+        return watcher

@@ -15,14 +15,7 @@ from pyzk.client.session import Session
 
 from .scripted import SESSION, Script
 
-CONNECTING, CONNECTED, READ_ONLY, SUSPENDED, EXPIRED, CLOSED = (
-    SessionState.CONNECTING,
-    SessionState.CONNECTED,
-    SessionState.CONNECTED_READ_ONLY,
-    SessionState.SUSPENDED,
-    SessionState.EXPIRED,
-    SessionState.CLOSED,
-)
+CONNECTING, CONNECTED, READ_ONLY, SUSPENDED, EXPIRED, CLOSED = SessionState
 
 
 def change(state: SessionState, previous: SessionState, **more: Any) -> StateChange:

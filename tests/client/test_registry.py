@@ -13,35 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from pyzk.client.registry import Missed, WatchEvent, WatchKind, WatchRegistry
 from pyzk.protocol.constants import EventType, WatcherType
 
-
-class Recorder:
-    def __init__(self, name: str = "") -> None:
-        self.name = name
-        self.events: list[WatchEvent | Missed] = []
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def deliver(self, event: WatchEvent | Missed) -> None:
-        self.events.append(event)
-
-    def end(self, error: Exception) -> None:
-        raise AssertionError("not in these tests")
-
-
-class Registry(WatchRegistry):
-    """Remembers what it asked the server to remove."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.removed: list[tuple[str, WatcherType]] = []
-        self.remove = lambda path, type: self.removed.append((path, type))
-
-    def arm(self, path: str, kind: WatchKind) -> Recorder:
-        watcher = Recorder(f"{kind.name} {path}")
-        self.reserve(path, kind)
-        self.settle(path, kind, kind, watcher)
-        return watcher
+from .scripted import Recorder, Registry
 
 
 @pytest.fixture

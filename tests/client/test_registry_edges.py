@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pyzk.client.registry import Missed, MissedReason, Rearm, WatchEvent, WatchKind, WatchRegistry
+from pyzk.client.registry import Missed, MissedReason, Rearm, WatchEvent, WatchKind
 from pyzk.protocol.constants import EventType, WatcherType
 from pyzk.protocol.errors import ClosingError
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import SetWatches, SetWatches2
 
-from .scripted import Recorder
+from .scripted import Recorder, Registry
 
 DATA, EXIST, CHILD, PERSISTENT, RECURSIVE = WatchKind
-
-
-class Registry(WatchRegistry):
-    """Remembers what it asked the server to remove."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.removed: list[tuple[str, WatcherType]] = []
-        self.remove = lambda path, type: self.removed.append((path, type))
-
-    def arm(self, path: str, kind: WatchKind) -> Recorder:
-        watcher = Recorder()
-        self.reserve(path, kind)
-        self.settle(path, kind, kind, watcher)
-        return watcher
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from pyzk.protocol.constants import EventType, WatcherType
 from pyzk.protocol.errors import BadArgumentsError, ClosingError, NoAuthError, NoNodeError
 from pyzk.protocol.operations import OpCode
 
+from .scripted import Registry
+
 CHANGED = EventType.CHANGED
 OVERFLOW = Missed("/a", MissedReason.OVERFLOW)
 
@@ -131,15 +133,6 @@ def test_events_have_the_paths_of_the_client(prefix: str, given: Any, seen: Any)
 
 
 # --- one-shot watches -------------------------------------------------------------------------------------
-
-
-class Registry(WatchRegistry):
-    """Remembers what it asked the server to remove."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.removed: list[tuple[str, WatcherType]] = []
-        self.remove = lambda path, type: self.removed.append((path, type))
 
 
 def armed(registry: Registry, prefix: str = "") -> Watch:
