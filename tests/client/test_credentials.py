@@ -47,6 +47,11 @@ def test_the_identity_of_a_user() -> None:
         make_digest_acl("a:b", "p")
 
 
+def test_the_acls_that_are_needed_often() -> None:
+    assert (ACL(31, Id("auth", "")),) == CREATOR_ALL_ACL
+    assert (ACL(1, Id("world", "anyone")),) == READ_ACL
+
+
 async def test_an_acl_for_one_user(autojump_clock: MockClock, server: Controls, zk: ZooKeeper) -> None:
     async with client(server, auth=ANN) as ann:
         await zk.create("/hers", b"data", acl=make_digest_acl("ann", "secret") + READ_ACL)

@@ -112,6 +112,32 @@ async def test_what_each_server_gets_after_a_lost_connection() -> None:
     assert await budget(runner) == 6, "an outage may be long"
 
 
+@pytest.mark.parametrize(
+    ("lack", "value"),
+    [
+        ("", None),
+        ("read_only", False),
+        ("session_id", 0),
+        ("dismissed", False),
+        ("state", None),
+        ("close", None),
+    ],
+)
+async def test_who_may_be_asked_for_a_read_only_session(lack: str, value: object) -> None:
+    runner = runner_of(1)
+    machine = runner.machine
+    machine.data.read_only, machine.data.session_id, machine.dismissed = True, 5, True
+    if lack in ("read_only", "session_id"):
+        setattr(machine.data, lack, value)
+    elif lack == "dismissed":
+        machine.dismissed = False
+    elif lack == "state":
+        machine.state = SessionState.CONNECTED
+    elif lack == "close":
+        machine.close()
+    assert runner._may_be_read_only is (lack == "")
+
+
 # --- connections ------------------------------------------------------------------------------------------
 
 
@@ -187,6 +213,17 @@ async def test_what_another_has_begun_is_sent_before_all_else(
         await wait_all_tasks_blocked()
         assert zk._runner.is_idle
         assert zk.metrics.connections == 1
+
+
+async def test_what_another_has_done_may_make_something_due_earlier(
+    autojump_clock: MockClock, server: Controls
+) -> None:
+    async with client(server) as zk:
+        runner = zk._runner
+        assert runner._timer is not None
+        runner._timer.deadline = math.inf
+        runner.go_on(b"")
+        assert runner._timer.deadline == runner.machine.next_deadline() < math.inf
 
 
 async def test_a_server_that_never_shakes_hands_gives_no_connection(

@@ -19,7 +19,7 @@ from pyzk.client.auth import Credential, SaslLogin, SaslUser
 from pyzk.protocol.constants import AUTH_XID
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import GetSASLRequest, SetSASLResponse
-from pyzk.protocol.sasl import MAX_TOKEN
+from pyzk.protocol.sasl import MAX_TOKEN, URI, directives
 from pyzk.server.core.sasl import Login
 from pyzk.server.testing import Controls, EmbeddedServer
 
@@ -243,7 +243,17 @@ def test_a_login_is_over_when_the_server_has_proved_itself() -> None:
     answer = login.answer(b'nonce="n",qop="auth",algorithm=md5-sess,charset=utf-8')
     assert not login.over
     assert b'cnonce="' + b"01" * 15 + b'"' in answer
-    assert b"charset=utf-8" in answer
+    assert dict(directives(answer)) == {
+        "username": b"bob",
+        "realm": b"",
+        "nonce": b"n",
+        "nc": b"00000001",
+        "cnonce": b"01" * 15,
+        "digest-uri": URI,
+        "qop": b"auth",
+        "response": dict(directives(answer))["response"],
+        "charset": b"utf-8",
+    }
     assert login._expected is not None
     assert login.answer(login._expected) == b""
     assert login.over

@@ -12,7 +12,7 @@ from pyzk.client import SessionState
 from pyzk.client.loan import Exchange
 from pyzk.client.registry import WatchKind
 from pyzk.client.request import Request
-from pyzk.protocol.constants import AUTH_XID, SET_WATCHES_XID
+from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, WATCH_XID, EventType
 from pyzk.protocol.errors import (
     BadArgumentsError,
     ConnectionLossError,
@@ -23,7 +23,7 @@ from pyzk.protocol.errors import (
 )
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
-from pyzk.protocol.records import ReplyHeader
+from pyzk.protocol.records import ReplyHeader, WatcherEvent
 
 from .scripted import START, Script, armed
 
@@ -176,7 +176,7 @@ def test_a_withdrawn_request_is_never_sent(script: Script) -> None:
     assert script.machine.withdraw(first)
     script.connect()
     assert len(script.requests()) == 1
-    assert not script.machine.withdraw(second), "it is too late"
+    assert script.machine.withdraw(second) is False, "it is too late"
     assert not second.settled
 
 
@@ -289,6 +289,28 @@ def test_many_replies_at_once_are_all_taken(script: Script) -> None:
     sent = script.requests()
     script.send(*(ReplyHeader(each.xid, 0, 0).encode() + b"data" for each in sent))
     assert [request.result() for request in requests] == [b"data"] * 2500
+
+
+def test_what_comes_together_is_taken_together(script: Script) -> None:
+    """An event, the answer to a ping, and a refusal that has overtaken others, between replies."""
+    watcher = armed(script, "/a", WatchKind.PERSISTENT)
+    script.sleep(3)
+    requests = [script.read() for _ in range(4)]
+    sent = [request for request in script.requests() if request.xid > 0]
+    replies = [ReplyHeader(each.xid, 0, 0).encode() + b"data" for each in sent]
+    script.send(
+        ReplyHeader(WATCH_XID, -1, 0).encode() + WatcherEvent(EventType.CHANGED, 3, "/a").encode(),
+        replies[0],
+        ReplyHeader(sent[2].xid, 0, UnimplementedError.code).encode(),
+        replies[1],
+        ReplyHeader(PING_XID, 0, 0).encode(),
+        replies[3],
+    )
+    assert len(watcher.events) == 1
+    assert isinstance(requests[2].error, UnimplementedError)
+    assert [request.result() for request in requests if request.error is None] == [b"data"] * 3
+    assert script.machine.is_quiet
+    assert script.machine.next_deadline() == script.now + 3, "the ping was answered"
 
 
 def test_no_reply_is_taken_behind_one_that_ends_the_connection(script: Script) -> None:

@@ -232,6 +232,18 @@ def test_a_session_that_has_come_is_free_to_go_on_elsewhere(world: EnsembleWorld
     assert world[1].connect(**shown).session_id == peer.session_id
 
 
+def test_a_session_that_has_ended_has_no_owner_and_no_target(world: EnsembleWorld) -> None:
+    peer = world[1].connect()
+    moved = world[2].connect(session_id=peer.session_id, password=peer.password)
+    leader = world.ensemble.leader()
+    assert leader.owners == {peer.session_id: world.ensemble.members[2]}
+    move(world, moved, 3)
+    assert world.ensemble.redirects._targets == {peer.session_id: world.ensemble.members[3]}
+    world.ensemble.expire(peer.session_id, world.ensemble.now)
+    assert leader.owners == {}
+    assert world.ensemble.redirects._targets == {}
+
+
 def test_a_session_that_is_where_it_is_wanted_stays_there(world: EnsembleWorld) -> None:
     peer = world[1].connect()
     move(world, peer, 1)

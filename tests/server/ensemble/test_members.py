@@ -136,6 +136,36 @@ def test_a_leader_that_leaves_answers_and_resigns(world: EnsembleWorld) -> None:
     assert not world.ensemble.members[3].votes
 
 
+def test_a_leader_that_was_voted_out_commits_nothing_more(world: EnsembleWorld) -> None:
+    """Its own server has not applied that yet. It finds out at its next check, a tick later at the latest."""
+    told: list[tuple[int, str]] = []
+    world.ensemble.on_change = lambda member, text: told.append((member.number, text))
+    peer, other = super_client(world, 1), world[3].connect()
+    world.lag(3)
+    Later(peer).request(OpCode.RECONFIG, body(leaving="3"))
+    assert peer.closed, "its server has lost its leader"
+    assert world.role(3) == "leader"
+    committed = world.ensemble.log.committed
+    Later(other).create("/x")
+    assert other.take_all() == []
+    assert world.ensemble.log.committed == committed
+    world.pass_time(0.5)
+    assert (3, "serves nobody: the members have changed, and it cannot lead them") in told
+    assert other.closed
+    world.pass_time(0.2)
+    assert world.leader == 2
+
+
+def test_a_leader_whose_quorum_has_gone_says_so(world: EnsembleWorld) -> None:
+    told: list[tuple[int, str]] = []
+    world.ensemble.on_change = lambda member, text: told.append((member.number, text))
+    world.kill(1)
+    world.kill(2)
+    world.pass_time(0.5)
+    reasons = [text for number, text in told if number == 3]
+    assert reasons[0].startswith("serves nobody: no quorum follows it, which is ")
+
+
 def test_a_follower_that_asks_for_another_role_gets_no_answer(world: EnsembleWorld) -> None:
     """It resigns first."""
     peer = super_client(world, 1)

@@ -52,6 +52,8 @@ def test_a_new_session_gets_a_bare_error_and_silence(world: EnsembleWorld) -> No
     assert answer == struct.pack(">iiqi", 16, 0, world.zxid(1), -119)
     assert not peer.closed
     assert peer.exchange(bytes(12)) == b""
+    assert peer.exchange(hello(10_000, 5, bytes(16), read_only=True)) == b"", "it is not read"
+    assert not peer.closed
 
 
 def test_sessions_of_the_ensemble_are_closed_whatever_the_password(world: EnsembleWorld) -> None:
