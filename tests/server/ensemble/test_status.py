@@ -240,3 +240,12 @@ def test_admin_commands_tell_who_leads(world: EnsembleWorld) -> None:
     }
     assert command(world, 1, "observers") == {"synced_observers": 0, "observers": []}
     assert command(world, 2, "configuration")["server_id"] == 2
+
+
+def test_the_figures_of_prometheus_are_rows_too() -> None:
+    """A row without a key is none: it only took time to find out."""
+    pytest.importorskip("prometheus_client", reason="the extra 'prometheus' is not installed")
+    world = EnsembleWorld(3, metrics_port=7000)
+    lines = say(world, 3, "mntr").splitlines()
+    assert [line for line in lines if not line.startswith("zk_")] == []
+    assert "zk_quorum_size\t3" in "\n".join(lines)
