@@ -16,7 +16,7 @@ from ..arguments import wrong
 from ..context import Context
 from ..parser import PROG
 from ..show import brief, table
-from ..status import Failure, Status
+from ..status import Failure, Status, say
 
 _WIDTH = 120
 """Characters of a line of the timeline, where there is no terminal."""
@@ -80,6 +80,8 @@ async def advise(context: Context) -> int:
     shown = [found for found in findings if found["rule"] not in context.options.ignore]
     for found in shown:
         await context.out(_advice(found), found)
+    if not shown:
+        say(PROG, "no problems found in what is recorded; pyzk timeline shows that")
     return Status.NO if shown else 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from ...protocol.dump import Node, acl_fields, data_fields, session_text
@@ -33,6 +34,9 @@ from ..show import acl_text, brief
 from ..status import Status
 from ..units import moment, size_text, utc
 
+_DUMP = b'{"path": "/'
+"""How a file of ``pyzk dump`` begins."""
+
 
 async def inspect(context: Context) -> int:
     """Print a snapshot, a log or a data directory."""
@@ -44,7 +48,13 @@ async def inspect(context: Context) -> int:
             await context.out(_line(entry), _fields(entry))
         return 0
     if not is_data(options.file):
-        raise wrong(PROG, f"{options.file} is no snapshot, no log and no data directory")
+        message = f"{options.file} is no snapshot, no log and no data directory"
+        with suppress(OSError), open(options.file, "rb") as file:
+            if file.read(len(_DUMP)) == _DUMP:
+                message += (
+                    ": it is a file of pyzk dump, a znode on each line; pyzk load puts it into a server"
+                )
+        raise wrong(PROG, message)
     image = image_of(options.file)
     await _summary(context, image)
     if options.sums is not None:

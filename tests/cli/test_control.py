@@ -188,6 +188,7 @@ def test_advice(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
     assert found["sessions"] == [{"id": f"0x{client.client_id[0]:x}", "name": "worker"}]
     ignored = pyzk("advise", "--ignore", "polling")
     assert (ignored.status, ignored.out) == (0, "")
+    assert ignored.err == "pyzk: no problems found in what is recorded; pyzk timeline shows that\n"
 
 
 def test_no_advice_is_given_on_what_was_not_recorded(pyzk: Run, monkeypatch: pytest.MonkeyPatch) -> None:

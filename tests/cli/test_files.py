@@ -193,6 +193,16 @@ def test_files_are_copied_to_files(offline: Offline, data: Path, tmp_path: Path)
         assert server.dump(form="nodes")["/t"].ttl == 5000
 
 
+def test_a_dump_is_named(pyzk: Run, server: EmbeddedServer, tmp_path: Path) -> None:
+    file, other = tmp_path / "dump", tmp_path / "other"
+    assert pyzk("dump", "/", str(file)).status == 0
+    other.write_text("{}")
+    assert "it is a file of pyzk dump" in pyzk("inspect", str(file)).err
+    assert pyzk("inspect", str(other)).err.startswith(
+        f"pyzk: {other} is no snapshot, no log and no data directory ("
+    )
+
+
 def test_a_dump_becomes_a_snapshot(offline: Offline, tmp_path: Path) -> None:
     dump, snapshot = tmp_path / "dump", tmp_path / "snapshot.5"
     dump.write_text(
