@@ -1,0 +1,206 @@
+"""What breaks the programs of docs/found.md, tried on the recipes of this project in its three faces.
+
+The lock that waits for itself, the leader that takes its key back, and the counter and the double barrier are
+in test_faces.py and test_recipes.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+import pyzk.aio
+import pyzk.blocking
+import pyzk.client
+import pyzk.recipes
+from pyzk.client import BadVersionError
+from pyzk.server.sweep import Lab, sweep
+from pyzk.server.sweep.threads.lab import ThreadLab
+
+LONG = 1e6  # seconds: a budget that no machine uses up
+
+
+class Awaited:
+    """An object of ``pyzk.blocking`` whose methods are called like those of the other faces."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.real, name)
+        return (lambda *args, **options: Awaited(found(*args, **options))) if callable(found) else found
+
+    def __await__(self) -> Any:
+        yield from ()
+        return self.real
+
+    async def __aenter__(self) -> Awaited:
+        return Awaited(self.real.__enter__())
+
+    async def __aexit__(self, *exception: object) -> Any:
+        return self.real.__exit__(*exception)
+
+
+@attrs.frozen
+class Face:
+    """
+    :ivar recipes: the module of the recipes.
+    :ivar zk: the client, for calls; ``real`` for recipes.
+    """
+
+    recipes: Any
+    zk: Any
+    real: Any
+    sleep: Callable[[float], Awaitable[object]]
+    lab: Lab | ThreadLab
+    seen: list[bytes]
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(getattr(self.recipes, name), self.real)
+
+
+Work = Callable[[Face], Awaitable[object]]
+
+
+@attrs.frozen
+class Mechanism:
+    """
+    :ivar works: what each client does.
+    :ivar seen: what they have seen at the end, in any order.
+    """
+
+    works: Sequence[Work]
+    faults: Sequence[str]
+    seen: Sequence[bytes] = ()
+    tree: dict[str, str] = attrs.Factory(dict)
+
+    def in_trio(self) -> Any:
+        async def scenario(lab: Lab) -> None:
+            seen: list[bytes] = []
+            lab.server.load(self.tree)
+            clients = [await lab.client(name) for name in self._names]
+            faces = [Face(pyzk.recipes, zk, zk, trio.sleep, lab, seen) for zk in clients]
+            await lab.together(*(partial(work, face) for work, face in self._parts(faces)))
+            self._check(seen)
+
+        return scenario
+
+    def in_threads(self) -> Any:
+        def scenario(lab: ThreadLab) -> None:
+            seen: list[bytes] = []
+            lab.server.load(self.tree)
+            clients = [lab.blocking(name) for name in self._names]
+            recipes, sleep = Awaited(pyzk.blocking), _sleep_in_thread
+            faces = [Face(recipes, Awaited(zk), zk, sleep, lab, seen) for zk in clients]
+            lab.together(*(partial(_at_once, work, face) for work, face in self._parts(faces)))
+            self._check(seen)
+
+        return scenario
+
+    def in_event_loops(self) -> Any:
+        def scenario(lab: ThreadLab) -> None:
+            seen: list[bytes] = []
+            lab.server.load(self.tree)
+
+            async def main(work: Work, hosts: str) -> None:
+                async with pyzk.aio.connect(hosts, session_timeout=10.0, on_expired="new_session") as zk:
+                    await work(Face(pyzk.aio, zk, zk, asyncio.sleep, lab, seen))
+
+            hosts = [lab.hosts(name) for name in self._names]
+            lab.together(
+                *(partial(_run, main, work, each) for work, each in zip(self.works, hosts, strict=True))
+            )
+            self._check(seen)
+
+        return scenario
+
+    @property
+    def _names(self) -> Sequence[str]:
+        return "ab"[: len(self.works)]
+
+    def _parts(self, faces: list[Face]) -> zip[tuple[Work, Face]]:
+        return zip(self.works, faces, strict=True)
+
+    def _check(self, seen: list[bytes]) -> None:
+        assert sorted(seen) == sorted(self.seen)
+
+
+async def _sleep_in_thread(seconds: float) -> None:
+    import time
+
+    time.sleep(seconds)
+
+
+def _at_once(work: Work, face: Face) -> None:
+    """Run a coroutine that never waits."""
+    with suppress(StopIteration):
+        work(face).__await__().send(None)  # type: ignore[attr-defined]
+        raise AssertionError("it waits for an event loop")
+
+
+def _run(main: Callable[..., Any], *args: object) -> None:
+    asyncio.run(main(*args))
+
+
+async def put(face: Face) -> None:
+    await face.Queue("/queue").put(b"job")
+
+
+async def take(face: Face) -> None:
+    item = await face.Queue("/queue").get()
+    face.seen.append(item.data)
+
+
+async def claim(face: Face) -> None:
+    async with face.ClaimQueue("/queue").claim() as item:
+        face.seen.append(item.data)
+
+
+async def lead(face: Face) -> None:
+    async with face.LeaderLatch("/latch") as latch:
+        await latch.wait_leader()
+        await face.zk.exists("/work")
+        await face.sleep(30)
+        await latch.wait_leader()
+        face.seen.append(b"leads")
+
+
+async def register(face: Face) -> None:
+    async with face.PersistentNode("/me"):
+        await face.sleep(60)
+        face.seen.extend([b"registered"] * ("/me" in face.lab.server.dump()))
+
+
+async def write_over_version_0(face: Face) -> None:
+    with suppress(BadVersionError):
+        await face.zk.set("/key", b"mine", version=0)
+        face.seen.append(b"written")
+
+
+FAULTS = ["reply-lost", "cut-after"]
+ITEM = {"/queue/entries/entry-100-0000000000": "job", "/queue/taken": ""}
+MECHANISMS = {
+    "an item is lost, or not seen": Mechanism([put, take], FAULTS, [b"job"]),
+    "a claimed item is nobody's": Mechanism([claim], FAULTS, [b"job"], ITEM),
+    "a latch never leads again": Mechanism([lead], [*FAULTS, "restart-empty"], [b"leads"]),
+    "a registration is lost": Mechanism([register], [*FAULTS, "ghost", "restart-empty"], [b"registered"]),
+    "two write over version 0": Mechanism([write_over_version_0] * 2, [], [b"written"], {"/key": ""}),
+}
+
+
+@pytest.mark.parametrize("face", ["in_trio", "in_threads", "in_event_loops"])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_it_does_not_break_ours(name: str, face: str) -> None:
+    mechanism = MECHANISMS[name]
+    scenario = getattr(mechanism, face)()
+    orders: Any = None if mechanism.faults else "all"
+    report = sweep(scenario, faults=mechanism.faults, orders=orders, budget=LONG)
+    assert report.results.cells == report.results.all_cells
+    assert report.results.cells >= 2 or report.results.orders >= 2
