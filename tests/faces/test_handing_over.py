@@ -105,8 +105,6 @@ class Original:
         self.noted_calls.append((name, args, kwargs or {}))
         return self.noted_results.get(name)
 
-    exec("async def fail(self, *args, **kwargs): raise self.error", {"__name__": "pyzk.invented"}, locals())
-
 
 def members_of(cls: type, face: type) -> dict[str, Any]:
     """The members of a class that a face has: its methods and properties, and the fields of its objects."""
@@ -425,6 +423,13 @@ def test_what_calls_back_hands_over_objects_of_the_face(package: ModuleType, whe
     run(package, body)
 
 
+def failing(error: Exception) -> Any:
+    """A function as one of ours: an error that has passed through others keeps its frames."""
+    names: dict[str, Any] = {"__name__": "pyzk.invented", "error": error}
+    exec("async def fail(*args, **kwargs): raise error", names)
+    return names["fail"]
+
+
 @both
 @pytest.mark.parametrize(
     ("where", "file"),
@@ -444,9 +449,8 @@ def test_an_error_ends_at_the_method_that_was_called(
 
     async def body() -> None:
         used = Used(package, cls, loop)
-        original: Any = used.original
-        original.error = error = client.NoNodeError("/missing")
-        setattr(type(original), name, type(original).fail)
+        error = client.NoNodeError("/missing")
+        setattr(type(used.original), name, failing(error))
         args, kwargs = arguments(used.members[name], FACED[cls], False)
         with pytest.raises(client.NoNodeError) as caught:
             await settled(used.functions[name](used.face, *args, **kwargs))
@@ -466,9 +470,7 @@ def test_an_error_of_a_function_ends_there(
 ) -> None:
     """As that of a method."""
     error = client.NoNodeError("/missing")
-    words = {"__name__": "pyzk.invented", "error": error}
-    exec("async def fail(zk, path, recognise): raise error", words)
-    monkeypatch.setattr(sys.modules[package.contenders.__module__], "trio_contenders", words["fail"])
+    monkeypatch.setattr(sys.modules[package.contenders.__module__], "trio_contenders", failing(error))
 
     async def body() -> None:
         zk = Used(package, client.ZooKeeper, loop)
