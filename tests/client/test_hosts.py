@@ -169,12 +169,14 @@ def test_the_least_and_the_largest_port(port: int) -> None:
     assert ConnectString.parse(f"[::1]:{port}").hosts == (Host("::1", port),)
 
 
-@pytest.mark.parametrize("text", ["[::1]2", "[]:1", "[::1]:", "[::1]:x"])
-def test_addresses_in_brackets(text: str) -> None:
-    if text in ("[::1]:", "[::1]2"):
-        assert ConnectString.parse(text).hosts[0].name == "::1"
-        return
-    with pytest.raises(ValueError, match="is not host:port"):
+@pytest.mark.parametrize(("text", "port"), [("[::1]", 2181), ("[::1]:", 2181), ("[::1]:7", 7)])
+def test_an_address_in_brackets(text: str, port: int) -> None:
+    assert ConnectString.parse(text).hosts == (Host("::1", port),)
+
+
+@pytest.mark.parametrize("text", ["[]:1", "[::1]:x"])
+def test_no_address_in_brackets(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\[.*\]"):
         ConnectString.parse(text)
 
 
