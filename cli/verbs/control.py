@@ -110,12 +110,12 @@ async def expire(context: Context) -> int:
 
 async def pause(context: Context) -> int:
     """Cut a client off, or the whole server."""
-    return await _cut(context, "pause", "hears and says nothing until pyzk resume")
+    return await _cut(context, "pause", "neither reads nor answers until pyzk resume")
 
 
 async def resume(context: Context) -> int:
     """End every pause, or that of one client."""
-    return await _cut(context, "resume", "goes on")
+    return await _cut(context, "resume", "continues")
 
 
 async def _cut(context: Context, what: str, text: str) -> int:
@@ -163,7 +163,7 @@ async def advance(context: Context) -> int:
     given = {"seconds": options.time, "keep_alive": options.keep_alive}
     async with api(context) as server:
         found = await server.ask("POST", "clock", "advance", **given)
-    state = "stands still" if found["frozen"] else "goes on"
+    state = "is frozen" if found["frozen"] else "continues"
     await context.out(f"{found['seconds']:.3f} s since the start of the server; its time {state}", found)
     return 0
 

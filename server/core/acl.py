@@ -2,13 +2,15 @@
 
 The rules:
 
-* A connection has identities: its address (``ip``), what auth packets earn (``digest``, ``super``), and the
-  subject of its TLS certificate (``x509``), and the user of its SASL login (``sasl``).
-* An operation needs one bit of permission on one znode. It is allowed if any entry of the ACL that has the
-  bit matches any identity; for the identity ``super`` always; and if the settings skip ACLs.
+* A connection has identities: its address (``ip``), the identities of its auth packets (``digest``,
+  ``super``), the subject of its TLS certificate (``x509``), and the user of its SASL login (``sasl``).
+* An operation needs one bit of permission on one znode. It is allowed if an entry of the ACL has the bit and
+  matches one of the identities. It is always allowed for the identity ``super``, and if the settings skip
+  ACLs.
 * An ACL that a client sets must not be empty, and each entry must be valid in a scheme that is switched on.
   Duplicates are dropped, and ``auth`` entries become the identities of the client that asks.
-* The open ACL, everything for everyone, is one object: callers compare with ``is`` before they ask here.
+* The open ACL, everything for everyone, is one object: callers compare with ``is`` before they call this
+  module.
 """
 
 from __future__ import annotations
@@ -31,27 +33,27 @@ SUPER: Final = Id("super", "")
 
 MAX_IDENTITIES = 32
 MAX_IDENTITIES_SIZE = 2**16
-"""The most identities of one connection, and the most characters of all of them: each check looks at all,
-and each ``auth`` entry of an ACL stores all."""
+"""The largest number of identities of one connection, and of their characters. Each check reads all of them,
+and each ``auth`` entry of an ACL stores all of them."""
 
 _ADMIN = Perms.ADMIN.value
 _ALL_SASL = "super"
-"""The user of SASL who is named by every entry of that scheme (sasl.md section 6)."""
+"""The user of SASL whom every entry of that scheme matches (sasl.md section 6)."""
 _UNINDEXED = 8
-"""Entries up to which an ACL is searched entry by entry: an index is no faster."""
+"""ACLs up to this number of entries are searched entry by entry, because an index is no faster."""
 _SHOWN = 20
 """Entries of an ACL that the text of an error shows."""
 _MAX_REMEMBERED = 2**20
 """The bytes of ACLs that are remembered, so that znodes with equal ACLs share one object."""
 _ENTRY_SIZE = 200
 _ENTRY_ON_THE_WIRE = 20
-"""Bytes of an entry without its id, about: in memory, and in a packet."""
+"""The approximate size of an entry without its id, in bytes: in memory, and in a packet."""
 
 
 class Denied(NoAuthError):
     """No identity has the permission.
 
-    Its text is made when somebody asks for it, and shows no digest.
+    Its text is made only when it is needed, and shows no digest.
     """
 
     def __init__(self, path: str, acl: Sequence[ACL], perm: int, identities: Sequence[Id]) -> None:
@@ -109,7 +111,7 @@ class AccessControl:
     def authenticate(self, scheme: str | None, auth: bytes | None, peer: str) -> list[Id]:
         """Return the identities that an auth packet earns.
 
-        :raises AuthFailedError: for a scheme that is unknown or refuses the credentials.
+        :raises AuthFailedError: the scheme is unknown or refuses the credentials.
         """
         if scheme == "ip":
             return [Id("ip", peer)]
@@ -149,7 +151,7 @@ class AccessControl:
     def check(self, acl: Sequence[ACL], perm: int, identities: Sequence[Id], path: str) -> None:
         """Check that one of ``identities`` has a bit of ``perm``.
 
-        :raises NoAuthError: if none has.
+        :raises NoAuthError: none of them has.
         """
         if acl is not OPEN_ACL and not self.allows(acl, perm, identities):
             raise Denied(path, acl, perm, identities)
@@ -235,7 +237,7 @@ class AccessControl:
         return stored
 
     def _resolve(self, acl: tuple[ACL, ...], mine: tuple[Id, ...], path: str) -> tuple[ACL, ...]:
-        """:param mine: what an ``auth`` entry stands for."""
+        """:param mine: the identities that replace an ``auth`` entry."""
         _compare_nulls(acl, path)
         fixed: list[ACL] = []
         room, needed = self._max_bytes, sum(_ENTRY_ON_THE_WIRE + len(i.id or "") for i in mine)
@@ -281,8 +283,9 @@ class AccessControl:
 
 
 def _compare_nulls(acl: Sequence[ACL], path: str) -> None:
-    """Look for entries that the real server fails to compare when it drops duplicates: one with a null scheme
-    behind one with the same permissions; one with a null id behind one with the same scheme too.
+    """Look for entries that the real server fails to compare when it drops duplicates. Such an entry has a
+    null scheme and comes after an entry with the same permissions; or it has a null id and comes after an
+    entry with the same permissions and scheme.
 
     :raises MarshallingError: there is one.
     """
@@ -299,7 +302,7 @@ def _compare_nulls(acl: Sequence[ACL], path: str) -> None:
 
 
 def add_identities(known: list[Id], earned: Iterable[Id]) -> None:
-    """Add to the identities of a connection the new ones.
+    """Add new identities to a connection.
 
     :raises AuthFailedError: they become too many.
     """
@@ -336,8 +339,8 @@ def _ip_valid(wanted: str) -> bool:
 
 
 def _ip_network(wanted: str) -> tuple[int, int, int] | None:
-    """Return the width in bits, the count of low bits that do not matter, and the number without them; None
-    if ``wanted`` is no ip id. An address alone is a network of one."""
+    """Return the width in bits, the number of low bits that do not matter, and the address without them;
+    None if ``wanted`` is no ip id. A plain address is a network of one."""
     return _parse_network(wanted) if len(wanted) <= _LONGEST_NETWORK else None
 
 
@@ -367,12 +370,14 @@ def _parse_network(wanted: str) -> tuple[int, int, int] | None:
 _LONGEST_NETWORK = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")
 _BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _PLAIN = re.compile(rf"(?:{_BYTE}\.){{3}}{_BYTE}")
-"""An IPv4 address as servers write those of clients: two of them are the same if they are equal as text."""
+"""An IPv4 address in the form in which servers write client addresses. Two of them are the same if their
+texts are equal."""
 _QUAD = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 
 
 def sasl_valid(wanted: str) -> bool:
-    """Return whether a name is a valid ``sasl`` id (sasl.md section 7); with others nobody can log in."""
+    """Return whether a name is a valid ``sasl`` id (sasl.md section 7). With any other name nobody can log
+    in."""
     return "@" not in wanted or _KERBEROS_NAME.fullmatch(wanted) is not None
 
 
@@ -398,7 +403,7 @@ _PermsOfIds: TypeAlias = dict[tuple[str | None, str | None], int]
 
 
 def shared_acl(entries: tuple[ACL, ...]) -> tuple[ACL, ...]:
-    """Return an ACL as znodes hold it: the open one is one object, and a long one has an index."""
+    """Return an ACL in the form for znodes: the open ACL is one object, and a long ACL has an index."""
     if entries == OPEN_ACL:
         return OPEN_ACL
     if len(entries) <= _UNINDEXED:
@@ -411,7 +416,7 @@ def shared_acl(entries: tuple[ACL, ...]) -> tuple[ACL, ...]:
 class LongACL(tuple[ACL, ...]):
     """An ACL of many entries, with an index.
 
-    The index takes as much memory as the entries, and answers at once however many they are.
+    The index takes as much memory as the entries. Its speed does not depend on their number.
     """
 
     def granted(self, scheme: str | None, who: str) -> int:
@@ -432,9 +437,9 @@ class LongACL(tuple[ACL, ...]):
 
     @cached_property
     def _index(self) -> tuple[_PermsOfIds, dict[tuple[int, int], dict[bytes, int]]]:
-        """Permissions by scheme and id; those of networks by the width of their addresses and how many low
-        bits do not matter, of which there are 33 + 129 at most, and then by number. Those of all ``sasl``
-        entries together stand under None.
+        """Permissions by scheme and id. The permissions of networks are listed by the width of their
+        addresses and the number of low bits that do not matter (33 + 129 combinations at most), and then by
+        number. The permissions of all ``sasl`` entries together are listed under None.
 
         A number is looked up by its bytes, so that a client cannot choose many with the same hash.
         """

@@ -13,7 +13,7 @@ class Client(Hashable, Protocol):
     """
     :ivar session_id: 0 before the handshake.
     :ivar identities: the identities that the client has proved, for ACLs.
-    :ivar close_expected: the connection is over, and takes no more events.
+    :ivar close_expected: whether the connection is over, and takes no more events.
     """
 
     session_id: int
@@ -27,18 +27,18 @@ class Client(Hashable, Protocol):
         """
 
     def abort(self, reason: str) -> None:
-        """End the connection without another packet."""
+        """End the connection without sending another packet."""
 
     def reject(self, reason: str) -> None:
-        """Do the same because of what the client has sent, which is logged as a warning."""
+        """Do the same because of the client's input, and log the reason as a warning."""
 
     def fail(self) -> None:
         """End the connection because of the exception that is being handled; raises nothing."""
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
-        """Return whether other clients are to be served before the next step of an operation of this client.
+        """Return whether other clients must be served before the next step of an operation of this client.
 
-        If this is never true, every request is processed to its end.
+        If this never returns True, every request is processed to its end.
 
         :param ahead: seconds of work that the next step will take.
         """

@@ -1,4 +1,4 @@
-"""What leads from one tree to another: for the watchers, when a whole tree is replaced."""
+"""The changes from one tree to another: for the watchers, when a whole tree is replaced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def changes_at(
 
     :param paths: each once.
     :param before: gives the znode at a path of the one tree, or None.
-    :param after: likewise, of the other.
+    :param after: does the same for the other tree.
     """
     deleted, created, kept = [], [], []
     for path in paths:
@@ -56,9 +56,9 @@ def _there(node: Znode | None) -> Znode:
 
 
 def differing(before: Znode, after: Znode) -> Iterator[str | None]:
-    """Yield the paths at which two trees differ, and None for each znode that does not.
+    """Yield the paths at which two trees differ, and None for each equal znode.
 
-    :param before: may change meanwhile; then what has changed may be missing.
+    :param before: a tree that may change meanwhile; such changes may be missing.
     """
     yield "/" if _is_other(before, after) else None
     waiting: list[tuple[str, Znode | None, Znode | None]] = [("", before, after)]

@@ -1,19 +1,19 @@
 """The Engine: every operation, one at a time, in one order.
 
-It ties together requests, sessions and time; what they change, :mod:`.transactions` writes. Section 0 of
-semantics.md is the model; :mod:`.operations` is the table of contents. The rules:
+It connects requests, sessions and time; :mod:`.transactions` writes their changes. Section 0 of semantics.md
+is the model; :mod:`.operations` is the table of contents. The rules:
 
-* One request is processed to its end before the next one starts: that is where ZooKeeper's total order
-  comes from. So nothing here awaits. (A request that reads very many things is done in steps, see
-  :mod:`.operations.long`; a write never is.)
+* One request is processed to its end before the next one starts. This gives ZooKeeper's total order. So
+  nothing here awaits. (A request that reads very many things is done in steps, see :mod:`.operations.long`;
+  a write is never done in steps.)
 * A write takes one zxid, also if it is refused. A request that cannot be decoded takes none.
 * A write has a resolver (:mod:`.operations.writes`), which validates it against the tree and resolves it to
-  an effect. The engine applies the effect, tells the watchers and enters it in the history. An effect cannot
-  fail, and is not told before it is applied.
-* Watchers are told before the reply is returned: an event comes before any reply that could reveal the
-  change. The ACL of the znode decides who may be told.
-* A bug or a lack of memory ends the request in which it happened, and nothing else: a read is answered with
-  an error; a write raises, because it is unknown how much of it was done.
+  an effect. The engine applies the effect, notifies the watchers and records it in the history. An effect
+  cannot fail, and watchers are notified only after it is applied.
+* Watchers are notified before the reply is returned: an event comes before any reply that could reveal the
+  change. The ACL of the znode decides which watchers are notified.
+* A bug or a lack of memory ends only the request in which it happened. A read is answered with an error. A
+  write raises, because it is unknown how much of it was done.
 * No socket, no clock: callers pass the time in, in whole ms of a monotonic clock. Times in ms everywhere
   here; wall-clock times are ms since the epoch.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .sasl import Login
 
 _EXPIRED = 1000
-"""Expired sessions that are looked up together, so that other clients are served between."""
+"""The number of expired sessions that are looked up together, so that other clients are served in between."""
 
 _LENGTH = struct.Struct(">i").pack
 
@@ -54,7 +54,7 @@ class Engine(Transactions):
     """
     :param now: the monotonic time at the start.
     :param epoch: the wall-clock time at that moment.
-    :cvar flag_by_default: the last byte of the answer to a handshake that does not have this byte.
+    :cvar flag_by_default: the last byte of the answer to a handshake without this byte.
     :ivar epoch_offset: add it to a monotonic time to get wall-clock time; the owner of a clock may
         correct it.
     """
@@ -83,8 +83,7 @@ class Engine(Transactions):
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
-        """Return the time at which :meth:`advance` is to be called; :data:`.sessions.NEVER` if nothing is
-        due."""
+        """Return the time at which to call :meth:`advance`; :data:`.sessions.NEVER` if nothing is due."""
         return self._now if self.watches.unswept else self._next_due()
 
     def _next_due(self) -> int:
@@ -153,7 +152,7 @@ class Engine(Transactions):
     def connect(self, client: Client, request: ConnectRequest, now: int) -> Session | None:
         """Open a session, or re-attach to one (wire.md section 4.2, steps 5 to 7).
 
-        Returns None where the session is unknown, over, or the password wrong.
+        Returns None if the session is unknown or over, or the password is wrong.
         """
         self._set_time(now)
         least, most = self._timeouts
@@ -188,7 +187,7 @@ class Engine(Transactions):
         return session
 
     def disconnected(self, client: Client) -> None:
-        """Forget a connection that is over: its watches go, its session lives on."""
+        """Forget a connection that is over: its watches are removed, its session stays."""
         self.watches.forget(client)
         if self._served.get(client.session_id) is client:
             del self._served[client.session_id]
@@ -211,7 +210,7 @@ class Engine(Transactions):
     def end_session(self, session: Session, expired: bool, request: bytes = NO_REQUEST) -> None:
         """End a session and delete its ephemerals, under the zxid that the caller has taken.
 
-        :param request: by which its client has asked for that.
+        :param request: the request of the client for it.
         """
         self.sessions.remove(session)  # first: after a failure it must not expire again and again
         try:
@@ -236,9 +235,9 @@ class Engine(Transactions):
         """Process one request, whose record starts behind the header of ``frame``.
 
         :returns: the reply's zxid, error code and body (wire.md section 6).
-        :raises UnknownOperation: if clients may not send this op code.
-        :raises Unfinished: if the client's turn is over before the request is done.
-        :raises Exception: for a write, whatever a bug or a lack of memory raises: it must end the connection.
+        :raises UnknownOperation: clients may not send this op code.
+        :raises Unfinished: the client's turn is over before the request is done.
+        :raises Exception: a bug or a lack of memory in a write; it must end the connection.
         """
         try:
             read, method, consumes, with_stat = OPERATIONS[op]
@@ -285,7 +284,7 @@ class Engine(Transactions):
         """Continue an operation that is done in steps. The zxid of the reply is that of the last step.
 
         :returns: as :meth:`handle`.
-        :raises Unfinished: if the client's turn is over again.
+        :raises Unfinished: the client's turn is over again.
         """
         try:
             while True:
@@ -318,7 +317,8 @@ class Engine(Transactions):
         add_identities(client.identities, self.access.authenticate(packet.scheme, packet.auth, peer))
 
     def _check_ensemble(self, name: bytes | None, names: frozenset[str]) -> None:
-        """Check that a client looks for this ensemble. It earns nothing by that (semantics.md section 8.4).
+        """Check that a client looks for this ensemble. The client gets no identity for it (semantics.md
+        section 8.4).
 
         :raises WrongEnsembleError: it looks for another one.
         """
@@ -334,7 +334,7 @@ class Engine(Transactions):
             )
 
     def new_login(self) -> Login | None:
-        """Return a login for a connection, by which :meth:`logged_in` may come; None without users."""
+        """Return a login for a connection, which may lead to :meth:`logged_in`; None without users."""
         users = self.settings.sasl_users
         if users is None:
             return None

@@ -1,8 +1,8 @@
-"""Unexpected exceptions: each ends the connection, timer or task in which it happened, and nothing else. The
-log has one traceback of it.
+"""Unexpected exceptions. Each ends only the connection, timer or task in which it happened, with one
+traceback in the log.
 
-Memory that runs out is such an exception. Where nobody can handle it, as inside of trio, or where a
-transaction may be in the tree and not in the log of ``--data``, it ends the process.
+A lack of memory is such an exception. If nobody can handle it, as inside of trio, it ends the process. So it
+does if a transaction may be in the tree but not in the log of ``--data``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ..logger import logger
 
 
 class OutOfMemory(BaseException):
-    """Memory ran out in the midst of a transaction that belongs into a log. Like a :class:`SystemExit` it
-    passes all who go on after an error of one client: nothing may be answered any more."""
+    """Memory ran out in the middle of a transaction that belongs into a log. Like a :class:`SystemExit` it
+    is caught by no handler for the errors of one client: the server must answer nothing more."""
 
 
 def ran_out(error: BaseException) -> bool:
-    """Return whether an exception that ends the process comes of a lack of memory."""
+    """Return whether a lack of memory has caused an exception that ends the process."""
     while True:
         if isinstance(error, BaseExceptionGroup):
             return any(map(ran_out, error.exceptions))
@@ -31,7 +31,7 @@ def ran_out(error: BaseException) -> bool:
 def report(message: str, *values: object) -> None:
     """Log the exception that is being handled, with its traceback.
 
-    For the handlers that keep the rest of the server alive: it raises nothing, not even if memory or file
+    Handlers that keep the rest of the server alive call this. It raises nothing, not even if memory or file
     descriptors run out.
 
     :param message: the consequence of the exception, with a place for each of ``values``.

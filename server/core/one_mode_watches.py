@@ -1,9 +1,10 @@
 """Watches as before 3.9 (semantics.md sections 10.6 and 17). The rules, where they differ from ``watches``:
 
 * In each registry a (path, connection) pair has a single mode: the last one that was registered.
-* A recursive watch is an entry of both registries. That in the child registry is told of no new child, but of
-  deletes below its path, which matters where the one in the data registry has got another mode.
-* checkWatches asks for any entry at a path, whoever has it. removeWatches takes out whatever mode there is.
+* A recursive watch is an entry of both registries. The entry in the child registry gets no events of new
+  children, but events of deletes below its path. This matters if the entry in the data registry has got
+  another mode.
+* checkWatches looks for any entry at a path, of any connection. removeWatches removes an entry of any mode.
 """
 
 from __future__ import annotations

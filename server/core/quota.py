@@ -7,17 +7,18 @@ The rules:
 * Only the deepest quota on the way to a path is charged, never the outer ones.
 * A resolver checks a write against the usage before it. A hard limit refuses the write if the settings
   enforce quotas; a soft limit is only logged, once for each quota.
-* A multi is checked against the usage before the multi, and booked as a whole when it is committed.
-* The booked usage depends on the tree and the effects alone: so a tree that replays them has the same texts.
+* A multi is checked against the usage before the multi, and counted as a whole when it is committed.
+* The counted usage depends only on the tree and the effects, so a tree that replays the effects has the same
+  texts.
 
 The costs:
 
 * Texts are read when they are written, not when they are needed.
-* A change walks the quotas on the way to its path, name by name, and ends where no quota lies deeper: the
-  number of quotas does not matter.
-* The subtree of P is counted once, when the stats of P are created: 0.1 us for each znode. From then on
-  each change below P is added to that count as long as P has limits or stats. All subtrees that one multi
-  makes it count are counted in one pass.
+* A change walks down the quotas on the way to its path, name by name, and ends if there is no deeper quota.
+  The number of quotas does not matter.
+* The subtree of P is counted once, when the stats of P are created: 0.1 us for each znode. From then on each
+  change below P is added to that count as long as P has limits or stats. One pass counts all subtrees that
+  one multi needs.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _Numbers: TypeAlias = dict[str, int]
 
 
 def _parse(data: bytes | None) -> _Numbers | None:
-    """Return the numbers of a quota text, by key, -1 for keys that it lacks. An empty text gives an empty
-    dict, and what is no quota text gives None."""
+    """Return the numbers of a quota text by key, with -1 for missing keys. An empty text gives an empty
+    dict, and any other text that is not a quota gives None."""
     items = [item for item in re.split("[,;]", (data or b"").decode("utf-8", "replace")) if item]
     numbers = dict.fromkeys(_KEYS, -1) if items else {}
     for item in items:
@@ -59,7 +60,7 @@ def _parse(data: bytes | None) -> _Numbers | None:
 class _Count:
     """A number of znodes, and the bytes of their data.
 
-    :ivar whole: whether these are totals; else they are differences from a start that is not known yet.
+    :ivar whole: whether these are totals; otherwise they are differences from an unknown start.
     """
 
     znodes: int = 0
@@ -75,14 +76,15 @@ class _Count:
 class _Quota:
     """A path that has a quota, or that leads to one.
 
-    :ivar above: that of the parent; None at the root.
-    :ivar below: those of the children, by name.
-    :ivar limits: what the limits znode says; None if there is none, ``_UNREADABLE`` if it is no quota text.
+    :ivar above: the node of the parent; None at the root.
+    :ivar below: the nodes of the children, by name.
+    :ivar limits: the content of the limits znode; None if there is none, ``_UNREADABLE`` if it is no quota
+        text.
     :ivar stats: the stats znode.
-    :ivar usage: what the stats znode says; None if it is no quota text.
-    :ivar total: what is really in the subtree. The usage is another number where a client has written it, or
-        where deeper quotas have been charged.
-    :ivar stale: whether the text of the stats znode is to be written anew.
+    :ivar usage: the content of the stats znode; None if it is no quota text.
+    :ivar total: the real size of the subtree. The usage differs if a client has written it, or if deeper
+        quotas were charged.
+    :ivar stale: whether the text of the stats znode must be written anew.
     :ivar warned: whether the log has a line about this quota.
     """
 
@@ -112,10 +114,10 @@ _UNREADABLE: _Numbers = {}
 class Quotas:
     """The quotas in force over a tree's znodes.
 
-    :ivar prefixes: the paths that have limits; while there is none, nothing need be checked.
+    :ivar prefixes: the paths that have limits. If there is none, no write needs a check.
     :ivar used: whether changes outside the reserved subtree must be reported.
     :param find: the znode at a path, or None.
-    :param write: gives a stats znode its text; the tree counts the bytes.
+    :param write: writes the text of a stats znode; the tree counts the bytes.
     """
 
     def __init__(self, find: Callable[[str], Znode | None], write: Callable[[Znode, bytes], None]) -> None:
@@ -128,16 +130,16 @@ class Quotas:
         self.used = False
 
     def move(self, find: Callable[[str], Znode | None], write: Callable[[Znode, bytes], None]) -> None:
-        """Be the quotas of another tree, which has taken the znodes over."""
+        """Become the quotas of another tree, which has taken over the znodes."""
         self._find, self._write_usage = find, write
 
     # --- what the tree reports ---------------------------------------------------------------------------
 
     def changed(self, path: str, node: Znode, znodes: int, size: int) -> None:
-        """Take note of a change.
+        """Note a change.
 
         :param znodes: 1 for a znode that was created, -1 for one that was deleted, 0 for other data.
-        :param size: by how many bytes there is more data now.
+        :param size: the growth of the data in bytes.
         """
         self.used = True
         self._changes.append((path, node, node.data, znodes, size))
@@ -145,18 +147,18 @@ class Quotas:
             self._book()
 
     def hold(self) -> None:
-        """Book nothing until :meth:`release` or :meth:`drop`: a multi is measured against what was before
+        """Count nothing until :meth:`release` or :meth:`drop`: a multi is measured against the usage before
         it, and its changes may be undone."""
         self._held = True
 
     def release(self) -> None:
-        """Book what was reported since :meth:`hold`."""
+        """Count the changes since :meth:`hold`."""
         self._held = False
         if self.used:
             self._book()
 
     def drop(self) -> None:
-        """Forget what was reported since :meth:`hold`, because it was undone."""
+        """Forget the changes since :meth:`hold`, because they were undone."""
         self._changes.clear()
         self.release()
 
@@ -165,7 +167,8 @@ class Quotas:
     def check(self, path: str, znodes: int, size: int, enforce: bool) -> None:
         """Check whether ``znodes`` znodes and ``size`` bytes more at ``path`` break a limit.
 
-        :raises QuotaExceededError: for a hard limit, if ``enforce``; other limits are only logged.
+        :raises QuotaExceededError: a hard limit is broken, and ``enforce`` is set; other limits are only
+            logged.
         """
         quota = self._charged(self._on_the_way(path))
         if quota is None or quota.limits is None:
@@ -234,7 +237,7 @@ class Quotas:
         return None
 
     def _book(self) -> None:
-        """Enter all changes, then bring counts and texts up to date."""
+        """Apply all noted changes, then bring counts and texts up to date."""
         changes, self._changes = self._changes, []
         touched: dict[_Quota, None] = {}
         for path, node, data, znodes, size in changes:
@@ -291,8 +294,7 @@ class Quotas:
         return quota
 
     def _count(self, quotas: Iterable[_Quota]) -> None:
-        """Count the subtrees of some quotas. Each znode is looked at once, however deep the quotas lie in
-        each other."""
+        """Count the subtrees of some quotas. Each znode is read once, even if one quota is inside another."""
         counted: dict[Znode, tuple[int, int]] = {}
         for path, quota in sorted(((quota.path, quota) for quota in quotas), key=lambda item: -len(item[0])):
             top = self._find(path)
@@ -331,7 +333,7 @@ class Quotas:
                 around.total.add(0, grown)
 
     def _prune(self, quota: _Quota) -> None:
-        """Forget a quota without limits and stats, and each quota on the way that leads to no other."""
+        """Forget a quota without limits and stats, and each node above it that leads to no other quota."""
         above = quota.above
         while above is not None and not quota.below and quota.limits is None and quota.stats is None:
             above.below.pop(quota.name, None)

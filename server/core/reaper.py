@@ -2,14 +2,14 @@
 
 All times are whole ms. The rules:
 
-* Every check interval all containers and TTL znodes are looked at: 1,000 of them at a time, which takes 2 ms,
-  then none for 10 ms, so that no client waits for it.
+* Every check interval all containers and TTL znodes are checked: 1,000 at a time, which takes 2 ms, with
+  pauses of 10 ms, so that no client waits.
 * A container is deleted once it has had a child and has none any more. If the settings say so, it is also
   deleted when it never had one for long enough.
 * A TTL znode without children is deleted once nothing was written to it for longer than its TTL.
-* The paths are handed out one by one, no faster than the limit per minute. The engine deletes the znode;
-  this is refused if the znode has changed meanwhile.
-* While there is neither a container nor a TTL znode, checks are left out, and their rhythm is kept.
+* The paths are returned one by one, no faster than the limit per minute. The engine deletes the znode,
+  unless it has changed meanwhile.
+* Without containers and TTL znodes the checks are left out, but their rhythm is kept.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from .tree import DataTree
 from .znode import Znode
 
 _AT_ONCE = 1000
-"""Znodes that are looked at in one go, which takes 2 ms."""
+"""The number of znodes that are checked together, which takes 2 ms."""
 _REST = 10
-"""ms between one go and the next."""
+"""The pause between two such checks, in ms."""
 _MINUTE = 60_000
 
 
 class Reaper:
     """
-    :ivar tree: whose znodes are looked at.
+    :ivar tree: the tree with the znodes.
     :ivar next_check: when the candidates are looked up next.
     """
 
@@ -50,15 +50,15 @@ class Reaper:
         self._deleted = 0  # how many of them were handed out
 
     def next_deadline(self) -> int:
-        """Return the time at which :meth:`due` is to be called; :data:`.sessions.NEVER` while there is no
-        container and no TTL znode."""
+        """Return the time at which to call :meth:`due`; :data:`.sessions.NEVER` while there is no container
+        and no TTL znode."""
         if not self._queue and not self._unseen:
             return self.next_check if self._has_candidates() else NEVER
         return min(self._next_deletion if self._queue else NEVER, self._next_look if self._unseen else NEVER)
 
     @property
     def _next_deletion(self) -> int:
-        """The time at which the limit per minute allows the next one, rounded up."""
+        """The time at which the limit per minute allows the next deletion, rounded up."""
         return self._since - (-self._deleted * _MINUTE // self._per_minute)
 
     def _start_deletions(self, now: int) -> None:
@@ -68,7 +68,7 @@ class Reaper:
         return bool(self.tree.containers or self.tree.ttl_nodes)
 
     def idle_until(self, now: int) -> None:
-        """Leave out the checks until ``now`` that have nothing to look at, and keep their rhythm."""
+        """Leave out the checks until ``now`` that have no znodes to check, and keep their rhythm."""
         if not self._queue and not self._unseen and not self._has_candidates():
             self._skip_to(now)
 
@@ -94,7 +94,7 @@ class Reaper:
             yield self._queue.popleft()
 
     def _look(self, unseen: deque[str], wall_time: int) -> None:
-        """Look at the next znodes, and queue those that are to go."""
+        """Check the next znodes, and queue those to delete."""
         for _ in range(min(_AT_ONCE, len(unseen))):
             path = unseen.popleft()
             node = self.tree.find(path)

@@ -1,16 +1,17 @@
-"""A whole tree, copied and replaced in steps, while clients go on reading and writing. The rules:
+"""Copying and replacing a whole tree in steps, while clients continue to read and write. The rules:
 
 * Each function here is a generator that yields after each bounded piece of work: some 50 znodes, or the
-  names of one znode's children (3.4 ms for 200,000, measured). Who runs it serves others between two steps.
-* A copy is exact: it is the tree at one zxid, the last one before the generator returns. The tree is copied
-  while it changes; :class:`Touched` notes which paths change meanwhile; these are copied again, and again
-  what changes meanwhile, until so few are left that they take one step.
-* A replacement is made beside the tree that is served. Until the last step clients see the old tree, and
-  their writes go there. The last step is one transaction: the engine takes the new tree over, and watchers
-  are told. It takes time for each path that differs or is watched, whichever are fewer, for each that
-  differs if there are recursive watches, and for the events that are sent.
-* If somebody else replaces the tree meanwhile, :class:`TreeReplaced` is raised, and the caller begins anew.
-* To free what is left of a tree takes time for each of its znodes: :func:`dismantle` does that in steps.
+  names of one znode's children (3.4 ms for 200,000, measured). Its caller serves other clients between two
+  steps.
+* A copy is exact: it is the tree at the last zxid before the generator returns. The tree is copied while it
+  changes. :class:`Touched` notes the changed paths, which are copied again, until so few are left that they
+  take one step.
+* A replacement is made beside the served tree. Until the last step clients see and write the old tree. The
+  last step is one transaction: the engine takes over the new tree, and watchers are notified. Its time
+  depends on the number of paths that differ or are watched, whichever is lower, and on the number of events.
+  With recursive watches it depends on all paths that differ.
+* If another caller replaces the tree meanwhile, :class:`TreeReplaced` is raised, and the caller begins anew.
+* Freeing an old tree takes time for each of its znodes: :func:`dismantle` does it in steps.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from .znode import Znode, find_below, twin_of
 Steps: TypeAlias = Generator[None, None, None]
 
 _STEP = 50
-"""Znodes that are copied or compared between two yields: 0.1 ms."""
+"""The number of znodes that are copied or compared between two yields, which takes 0.1 ms."""
 _LAST = 500
-"""Znodes that the last step may copy: 1 ms."""
+"""The number of znodes that the last step may copy, which takes 1 ms."""
 _PASSES = 8
-"""After so many passes over what has changed meanwhile the last step copies the rest, however much it is:
-what clients have changed within one pass."""
+"""After this many passes over the changed paths, the last step copies all that clients have changed within
+one pass."""
 
 
 class TreeReplaced(Exception):
@@ -78,10 +79,10 @@ class Touched:
         return len(self._paths)
 
     def take(self, tree: DataTree) -> list[str]:
-        """Return the paths that have changed since the last call, parents first; the texts of quotas, which
-        change with what is below them, and the list of the servers are among them.
+        """Return the paths that have changed since the last call, parents first. The texts of quotas and the
+        list of the servers are among them.
 
-        :raises TreeReplaced: if the whole tree is another one.
+        :raises TreeReplaced: the whole tree was replaced.
         """
         if self._replaced:
             raise TreeReplaced
@@ -111,7 +112,7 @@ def _stats_above(tree: DataTree, path: str) -> Iterator[str]:
 def copy(root: Znode, without: Container[int] = ()) -> Generator[None, None, Znode]:
     """Copy a znode and all below it.
 
-    :param root: may change meanwhile: then each znode is copied as it is at some moment.
+    :param root: a znode that may change meanwhile; then each znode is copied at some moment.
     :param without: sessions whose ephemerals are left out.
     """
     top = twin_of(root)
@@ -137,10 +138,10 @@ def copy(root: Znode, without: Container[int] = ()) -> Generator[None, None, Zno
 
 
 def copy_served(tree: DataTree, touched: Touched) -> Generator[None, None, Znode]:
-    """Copy a tree that goes on changing; the copy is that of the moment at which this returns.
+    """Copy a tree that keeps changing. The copy is the tree at the moment when this returns.
 
     :param touched: has heard of all changes since this was called.
-    :raises TreeReplaced: if the whole tree was replaced meanwhile.
+    :param touched: the notes of all changes since this was called.
     """
     top = yield from copy(tree.nodes["/"])
     for _ in range(_PASSES):
@@ -156,7 +157,7 @@ def copy_served(tree: DataTree, touched: Touched) -> Generator[None, None, Znode
 
 
 def _copy_again(tree: DataTree, top: Znode, path: str) -> None:
-    """Make the znode at a path of a copy what it is in the tree; what is below it stays as it is."""
+    """Copy the znode at a path from the tree again, without the znodes below it."""
     node = tree.find(path)
     if path == "/":
         assert node is not None
@@ -209,11 +210,11 @@ def dismantle(root: Znode) -> Steps:
 
 @attrs.define(eq=False)
 class Replacement:
-    """Another tree for an engine, as far as it can be prepared.
+    """A prepared tree for an engine.
 
-    :ivar tree: what the engine's tree becomes.
+    :ivar tree: the new tree of the engine.
     :ivar owners: the sessions that own ephemerals in it.
-    :ivar paths: where it may differ from the engine's tree.
+    :ivar paths: the paths at which it may differ from the engine's tree.
     :ivar below: the same paths, by their parents.
     """
 
@@ -231,7 +232,7 @@ class Replacement:
 
 
 def over(engine: Engine, owners: Iterable[int]) -> frozenset[int]:
-    """Return those of some sessions that are over."""
+    """Return the sessions of these that are over."""
     return frozenset(owner for owner in owners if engine.sessions.get(owner) is None)
 
 
@@ -239,7 +240,7 @@ def prepare(engine: Engine, root: Znode, owners: Iterable[int]) -> Generator[Non
     """Make a copy of a tree that never changes, and compare it with the tree of an engine.
 
     :param root: of the tree to copy.
-    :param owners: the sessions that own ephemerals in it; those of sessions that are over are left out.
+    :param owners: the sessions that own ephemerals in it. Ephemerals of sessions that are over are left out.
     """
     made = yield from copy(root, over(engine, owners))
     tree = DataTree()
@@ -261,13 +262,13 @@ def replace(
     zxid: int,
     about_to: Callable[[], object] = lambda: None,
 ) -> Znode:
-    """Give an engine the tree that was prepared, in one transaction; watches fire for what differs.
+    """Give an engine the prepared tree, in one transaction. Watches fire for the differences.
 
-    :param touched: has heard of all changes since :func:`prepare` was called.
-    :param zxid: no client has seen a later one.
-    :param about_to: called when nothing can hinder it any more.
+    :param touched: the notes of all changes since :func:`prepare` was called.
+    :param zxid: a zxid; no client has seen a later one.
+    :param about_to: called when nothing can stop the replacement any more.
     :returns: the root of the tree that was replaced, for :func:`dismantle`.
-    :raises TreeReplaced: if the whole tree was replaced meanwhile; then nothing was done.
+    :raises TreeReplaced: the whole tree was replaced meanwhile; then nothing was done.
     """
     before, after = engine.tree, replacement.tree
     for path in touched.take(before):

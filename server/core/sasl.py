@@ -4,14 +4,15 @@ The rules:
 
 * Each connection has a :class:`Login` of its own, with a nonce of its own. It takes two tokens: the first is
   answered with the challenge, the second proves the password or does not. After that the login is over.
-* A token that proves nothing raises :class:`.AuthFailedError`; the real server then answers with a refusal.
-  One at which the real server fails without an answer raises :class:`.JuteError`: the connection is closed.
-* The checks come in the order of the real server, for the first that fails decides which of the two it is.
-* An unknown user costs what a known one does, and proofs are compared in constant time: neither time nor
-  answer tells which names exist.
+* A token without a valid proof raises :class:`.AuthFailedError`; the real server then answers with a
+  refusal. A token at which the real server fails without an answer raises :class:`.JuteError`: the
+  connection is closed.
+* The checks come in the order of the real server, because the first one that fails decides between the two.
+* An unknown user takes as long as a known one, and proofs are compared in constant time. So neither the time
+  nor the answer reveals which names exist.
 
-Where the real server is not safe this one is (semantics.md section 16): a user whose name has the form
-``user@REALM`` gets no other name by an ``authzid``, and an unknown user never has anybody's password.
+This server is safe where the real server is not (semantics.md section 16): a user whose name has the form
+``user@REALM`` gets no other name by an ``authzid``, and an unknown user never has another user's password.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ONCE: Final = (
     *("username", "realm", "nonce", "cnonce", "nonce-count", "qop", "digest-uri", "response"),
     *("maxbuf", "charset", "cipher", "authzid", "auth-param"),
 )
-"""Directives that the real server knows, and refuses if they come twice. ``nc`` is not among them."""
+"""The directives that the real server refuses if they come twice. ``nc`` is not among them."""
 _GSSAPI: Final = b"\x60"
 """The first byte of a token of GSSAPI: the tag that RFC 2743 gives it."""
 _NOBODY: Final = "nobody's password"
@@ -46,7 +47,7 @@ class Login:
     :param users: passwords by user name.
     :param random_bytes: makes the nonce.
     :ivar over: whether it has succeeded or failed.
-    :ivar user: who has logged in; None before.
+    :ivar user: the user who has logged in; None before.
     """
 
     def __init__(self, users: Mapping[str, str], random_bytes: Callable[[int], bytes]) -> None:
@@ -59,7 +60,7 @@ class Login:
     def answer(self, token: bytes) -> bytes:
         """Answer a token of the client.
 
-        :raises AuthFailedError: it proves nothing; the login is over.
+        :raises AuthFailedError: the proof is not valid; the login is over.
         :raises JuteError: the real server closes the connection at such a token.
         """
         if self.over:
@@ -84,7 +85,7 @@ class Login:
         return answer
 
     def _check(self, given: Mapping[str, bytes]) -> tuple[str, bytes]:
-        """Return who has logged in, and the server's own proof."""
+        """Return the user who has logged in, and the server's own proof."""
         unicode = "charset" in given
         if given.get("charset", b"utf-8") != b"utf-8":
             raise AuthFailedError(message="the charset must be utf-8")
@@ -125,7 +126,7 @@ class Login:
 
 
 class NoLogin(Login):
-    """A login in FIPS mode, as releases have it since ZOOKEEPER-5043 (sasl.md section 9): nobody logs in by
+    """A login in FIPS mode, as in releases since ZOOKEEPER-5043 (sasl.md section 9): nobody logs in by
     DIGEST-MD5."""
 
     def answer(self, token: bytes) -> bytes:
@@ -143,9 +144,9 @@ def _needed(given: Mapping[str, bytes], key: str) -> bytes:
 
 
 def _check_number(key: str, value: bytes, base: int) -> int:
-    """Read a number as Java's Integer.parseInt() does.
+    """Read a number like Java's Integer.parseInt().
 
-    :raises JuteError: it is none: the real server closes the connection.
+    :raises JuteError: the text is not a number; the real server closes the connection.
     """
     text = value.decode("utf-8", "replace")
     try:

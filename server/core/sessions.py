@@ -2,10 +2,10 @@
 
 All times are whole ms of the server's monotonic clock. The rules:
 
-* A session is over when nothing was heard of it for its timeout. Its deadline is the first multiple of the
-  tick after the last sign of life plus the timeout: it ends at most one tick late, and never early.
-* Times that are given here are rounded down. The deadline lies at least 1 ms behind the sign of life plus the
-  timeout, so rounding ends no session early either.
+* A session is over when there was no sign of life for its timeout. Its deadline is the first multiple of the
+  tick after the last sign of life plus the timeout. So it ends at most one tick late, and never early.
+* Callers pass times that are rounded down. The deadline is at least 1 ms after the sign of life plus the
+  timeout, so rounding ends no session early.
 * All sessions with the same deadline share a bucket. A sign of life that does not move the deadline costs
   nothing: hot paths compare the time with ``fresh_until``, and call :meth:`SessionTracker.touch` from then
   on.
@@ -25,15 +25,15 @@ from ...protocol.text import session_text
 
 SERVER_ID = 1  # the top byte of every session id, in standalone
 NEVER = 2**63 - 1
-"""The time, in ms, of what is not going to happen."""
+"""The time, in ms, of a thing that will not happen."""
 
 
 @attrs.define(eq=False)
 class Session:
     """
     :ivar timeout: the negotiated timeout in ms, of the connection that serves the session now.
-    :ivar deadline: when it expires unless touched, in ms.
-    :ivar fresh_until: until then, in ms, a touch would not move the deadline.
+    :ivar deadline: when it expires without a sign of life, in ms.
+    :ivar fresh_until: the time, in ms, before which a sign of life does not move the deadline.
     :ivar password: 16 bytes that prove a reconnecting client owns the session.
     """
 
@@ -53,11 +53,11 @@ class Session:
 
 class SessionTracker:
     """
-    :ivar local: the ids of sessions that no other server of an ensemble knows of.
+    :ivar local: the ids of sessions that no other server of the ensemble knows.
     :param tick: the tick in ms.
-    :param first_id_ms: a clock reading in ms that session ids are made of, so that a restarted server
-        does not hand out those of its predecessor.
-    :param password_of: makes the password of a new session, by its id.
+    :param first_id_ms: a time in ms for making session ids, so that a restarted server does not use the ids
+        of its predecessor.
+    :param password_of: makes the password of a new session from its id.
     """
 
     def __init__(self, tick: int, first_id_ms: int, password_of: Callable[[int], bytes]) -> None:
@@ -85,13 +85,13 @@ class SessionTracker:
         return session
 
     def add(self, session: Session, now: int) -> None:
-        """Enter a session that begins, or goes on, at ``now``."""
+        """Add a session that begins, or continues, at ``now``."""
         self._sessions[session.id] = session
         self.touch(session, now)
 
     def restore(self, session_id: int, timeout: int, now: int) -> Session:
-        """Let a session of an earlier server live on, with its whole timeout from ``now`` on, and with the
-        password that the real server gives it. Its id is not given to another one."""
+        """Continue a session of an earlier server, with its whole timeout from ``now`` on, and with the
+        password of the real server. No other session gets its id."""
         session = Session(session_id, timeout, computed_password(session_id))
         if self._next_id <= session_id < (SERVER_ID + 1) << 56:
             self._next_id = session_id + 1
@@ -126,7 +126,7 @@ class SessionTracker:
 
     def due(self, now: int, most: int | None = None) -> list[Session]:
         """Return the sessions whose deadline has come, the earliest first, or the first ``most`` of them.
-        They stay until removed."""
+        They stay here until they are removed."""
         buckets = map(self._buckets.__getitem__, self._buckets.irange(None, now))
         return list(islice((session for bucket in buckets for session in bucket.values()), most))
 
@@ -148,8 +148,8 @@ class SessionTracker:
 
 
 def computed_password(session_id: int) -> bytes:
-    """Compute the password that the real server gives a session (semantics.md section 12.2): who knows the id
-    can do the same."""
+    """Compute the password that the real server gives a session (semantics.md section 12.2). Anybody who
+    knows the id can compute it."""
     state = (session_id ^ 0xB3415C00 ^ 0x5DEECE66D) % 2**48
     words = b""
     for _ in range(4):

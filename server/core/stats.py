@@ -4,7 +4,7 @@
 * A request is counted once, by its latency: the number of requests is the size of the two histograms. Nearly
   all latencies are 0 ms, so a histogram counts these in one number (``zeros``), which hot paths may raise
   directly.
-* A figure that can be read from the tree, the sessions or the watches when it is asked for is not kept here.
+* A figure that can be read from the tree, the sessions or the watches is not kept here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...protocol.constants import EventType
 
 _SIZES = 1000
-"""Sizes of replies that are remembered, so that most replies need no comparison with the extremes."""
+"""The number of remembered sizes of replies, so that most replies need no comparison with the extremes."""
 
 
 class Summary:
@@ -72,7 +72,7 @@ class Histogram:
         return summary
 
     def percentile(self, share: float) -> int:
-        """Return the least value that a ``share`` (0 to 1) of all values do not exceed."""
+        """Return the least value that a ``share`` (0 to 1) of all values does not exceed."""
         counts = self.counts()
         left = share * sum(counts.values())
         for value, count in counts.items():
@@ -83,7 +83,8 @@ class Histogram:
 
 
 class Outcomes:
-    """How often something was refused because it comes too often, and how often it failed."""
+    """The counters of a rate-limited action: how often it was refused because it came too often, and how
+    often it failed."""
 
     __slots__ = ("failed", "limited")
 
@@ -98,7 +99,7 @@ class ServerStats:
     :ivar more_received: frames received that are no requests: handshakes, and the operator's commands.
     :ivar more_sent: frames sent that answer no request: handshakes, and watch events.
     :ivar response_sizes: sizes that came already; for any other size call :meth:`new_response_size`.
-    :ivar others: counters by name that only another release than the default one has.
+    :ivar others: counters, by name, that only releases other than the default have.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""How a transaction is written: it takes a zxid, changes the tree, is entered in the history, and told to
-those who watch.
+"""Writing a transaction: it takes a zxid, changes the tree, is recorded in the history, and watchers are
+notified.
 
-This is the lower half of the engine. It knows neither requests nor sessions, but the id of the session for
-which a transaction is. The rules stand at the head of :mod:`.engine`.
+This is the lower half of the engine. It knows neither requests nor sessions, except the id of a
+transaction's session. The rules are at the head of :mod:`.engine`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .znode import Znode
 
 _READ = Perms.READ.value
 NO_REQUEST = bytes(8)
-"""The request of a transaction for which no client has asked: a header with an xid of 0."""
+"""The request of a transaction without a client: a header with an xid of 0."""
 
 
 class Transactions:
@@ -34,17 +34,18 @@ class Transactions:
     :param epoch: the wall-clock time at the start.
     :ivar zxid: the last transaction processed.
     :ivar time: its wall-clock time in ms since the epoch.
-    :ivar settings: as the engine has them.
+    :ivar settings: the settings of the engine.
     :ivar on_refusal: called with the error of each request that is refused, if set.
     :ivar told_of_ttl: whether the log says that TTL znodes are switched off.
-    :ivar is_recorded: whether :meth:`record` and its like are to be called: there is a history, or a log.
+    :ivar is_recorded: whether :meth:`record` and similar methods must be called, because there is a history
+        or a log.
     """
 
     tree_type: type[DataTree] = DataTree
     keeps_log = False
     """Whether a subclass keeps all transactions in a log."""
     reread: Reread = staticmethod(reread_create)
-    """What the decoder of a multi makes of a create."""
+    """The form of a create from the decoder of a multi."""
 
     def __init__(self, settings: Settings, epoch: int) -> None:
         # A client that has seen a later zxid than ours is dropped without a word, and would reconnect without
@@ -81,7 +82,7 @@ class Transactions:
     def written(
         self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
     ) -> None:
-        """Tell the watchers of a write, and enter it in the history.
+        """Notify the watchers of a write, and record it in the history.
 
         :param frame: the request.
         :param node: the znode of the path.
@@ -98,7 +99,7 @@ class Transactions:
         self._tell_history(Multi(tuple(effect for effect, _, _ in changes)), client.session_id)
 
     def record(self, effect: AnyEffect, session_id: int, request: bytes = NO_REQUEST) -> None:
-        """Enter a transaction in the history that is no write of a client, or one that failed.
+        """Record a transaction that is not a write of a client, or a write that failed.
 
         :param request: the frame of the request that asked for it.
         """
@@ -109,7 +110,7 @@ class Transactions:
             self._on_txn(Txn(self.zxid, self.time, session_id, effect))
 
     def _delete(self, path: str) -> Delete:
-        """Delete a znode without a request of a client, and tell the watchers."""
+        """Delete a znode without a request of a client, and notify the watchers."""
         effect = Delete(path, name(path))
         parent = self.tree.nodes[effect.parent]
         node = self.tree.change(Delete, effect, parent, self.zxid, self.time)
@@ -117,16 +118,16 @@ class Transactions:
         return effect
 
     def write_failed(self, error: Exception) -> None:
-        """Decide what an unforeseen exception in the midst of a transaction ends: nothing more than what its
-        caller ends, as long as there is no log.
+        """Decide the consequence of an unforeseen exception in the middle of a transaction. Without a log,
+        the caller decides alone.
 
-        :raises OutOfMemory: the tree may hold what the log will not.
+        :raises OutOfMemory: the tree may hold a change that the log will lack.
         """
 
     def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
-        """Refuse a write that was not looked at.
+        """Refuse a write without checking it.
 
-        :returns: the zxid that it takes all the same (semantics.md section 2).
+        :returns: the zxid that it still takes (semantics.md section 2).
         """
         self.zxid += 1
         self.record(Refused(code), session_id, request)
@@ -135,10 +136,11 @@ class Transactions:
     def replace_tree(
         self, effect: Replace, zxid: int, prepared: tuple[DataTree, list[Change]] | None = None
     ) -> None:
-        """Make the tree a copy of another one; watches fire for what differs.
+        """Make the tree a copy of another tree. Watches fire for the differences.
 
-        :param zxid: no client has seen a later one. The transaction takes the next, or that after its own.
-        :param prepared: what the tree becomes, and the changes to tell, as :mod:`.replacing` has made them.
+        :param zxid: a zxid; no client has seen a later one. The transaction takes the zxid after it, or
+            after the engine's own, whichever is later.
+        :param prepared: the new tree and the changes for watchers, made by :mod:`.replacing`.
         """
         self.zxid = max(self.zxid, zxid) + 1
         changes: Iterable[Change]
@@ -151,8 +153,8 @@ class Transactions:
         self.fire(changes)
 
     def fire(self, changes: Iterable[Change]) -> None:
-        """Tell the watchers of some changes. A client is told only if it may read the znode that the event
-        names (semantics.md section 10.4).
+        """Notify the watchers of some changes. A client gets an event only if it may read the znode that the
+        event names (semantics.md section 10.4).
 
         :param changes: in the order in which they were applied.
         """

@@ -1,16 +1,16 @@
-"""The DataTree: znodes by path, and what each effect does to them (semantics.md section 1).
+"""The DataTree: znodes by path, and the change of each effect (semantics.md section 1).
 
 The tree knows no sessions' lifetimes, no permissions, no watches and no sockets. Its rules:
 
 * Only :meth:`DataTree.change` changes a tree, and cannot fail: a resolver (:mod:`.operations.writes`) has
   made all checks before. :meth:`DataTree.replay` applies a whole Txn.
-* Equal trees to which the same Txns are applied stay equal: the changes beside the znode itself (the
-  parent's counters, the lists of ephemerals, containers and TTL znodes, sizes, the texts of quotas) depend on
-  the tree and the effect alone.
-* Between :meth:`DataTree.begin` and :meth:`DataTree.commit` or :meth:`DataTree.roll_back`, each change
-  leaves in the journal how to undo it. A multi is applied like that, effect by effect.
-* Znodes hang below each other by their bare names, and are found by walking the path: no znode's full path is
-  stored anywhere, which keeps a million of them small. The results of recent walks are remembered.
+* Equal trees stay equal if the same Txns are applied to them. All changes beside the znode itself (the
+  parent's counters, the lists of ephemerals, containers and TTL znodes, sizes, the texts of quotas) depend
+  only on the tree and the effect.
+* Between :meth:`DataTree.begin` and :meth:`DataTree.commit` or :meth:`DataTree.roll_back`, the journal notes
+  how to undo each change. A multi is applied in this way, effect by effect.
+* A znode holds its children by their bare names, and is found by walking the path. No znode's full path is
+  stored, which keeps a million of them small. The results of recent walks are remembered.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from .znode import Children, OwnedZnode, Znode, copy_tree, is_session, items_bel
 BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", CONFIG_PATH))
 
 _STEP = 100
-"""Znodes that are registered between two steps of :meth:`DataTree.starting`."""
+"""The number of znodes that are registered between two steps of :meth:`DataTree.starting`."""
 _FOUND = 4096
-"""Znodes that are remembered by path, so that the busiest ones need no walk."""
+"""The number of znodes that are remembered by path, so that the busiest ones need no walk."""
 _LONGEST_FOUND = 1000
 """The longest path that is remembered, in characters: paths can be a megabyte."""
 
 
 class _Found(dict[str, Znode]):
-    """Znodes by path: a cache of recent look-ups. A path that is missing here is walked to.
+    """Znodes by path: a cache of recent look-ups. For a missing path the tree is walked.
 
     So the look-up of a busy path costs as much as that of a dict.
 
@@ -130,7 +130,7 @@ class DataTree:
         self.quotas.release()
 
     def become(self, other: DataTree) -> None:
-        """Take over all that is in another tree, which nobody uses afterwards."""
+        """Take over the content of another tree, which must not be used afterwards."""
         self._found.clear()
         self._found.top = other._found.top
         self.ephemerals, self.containers, self.ttl_nodes = other.ephemerals, other.containers, other.ttl_nodes
@@ -139,8 +139,8 @@ class DataTree:
         self.quotas.move(self.find, self._write_usage)
 
     def adopt(self, root: Znode) -> None:
-        """Become the tree below another root, which nobody else uses; all lists, sizes and quotas are worked
-        out anew."""
+        """Become the tree below another root, which nobody else uses. All lists, sizes and quotas are
+        computed anew."""
         self._start(root)
 
     # --- reading -----------------------------------------------------------------------------------------
@@ -164,10 +164,10 @@ class DataTree:
     # --- changing ----------------------------------------------------------------------------------------
 
     def change(self, kind: type[Effect], fields: Any, at: Znode, zxid: int, time: int) -> Znode:
-        """Apply one effect, given as a :data:`~.txn.Resolved`; this cannot fail but for lack of memory.
+        """Apply one effect, given as a :data:`~.txn.Resolved`. Only a lack of memory can make this fail.
 
         :param time: wall-clock time in ms since the epoch.
-        :returns: the znode of the effect's path; as it was, if the effect has deleted it.
+        :returns: the znode of the effect's path; if the effect has deleted it, the deleted znode.
         """
         if kind is not SetData:
             return _CHANGES[kind](self, fields, at, zxid, time)
@@ -197,7 +197,7 @@ class DataTree:
     def replay(self, txn: Txn) -> Iterable[Change]:
         """Apply a transaction of another tree, which was equal to this one before it.
 
-        :returns: what it has changed; to be gone through before the next transaction, or never.
+        :returns: the changes, as a generator; read it before the next transaction, or never.
         """
         effect, zxid, time = txn.effect, txn.zxid, txn.time
         if isinstance(effect, Multi):
@@ -225,7 +225,7 @@ class DataTree:
         self.change(SetData, (CONFIG_PATH, data, version), self.nodes[CONFIG_PATH], zxid, time)
 
     def leave_out(self, owner: int) -> None:
-        """Take the ephemerals of a session out, as if they had never been copied: no counter changes."""
+        """Remove the ephemerals of a session, as if they had never been copied: no counter changes."""
         for path in tuple(self.ephemerals.get(owner, ())):
             parent = self.nodes[paths.parent(path)]
             assert parent.children is not None
@@ -299,7 +299,7 @@ class DataTree:
         self.data_size += len(path) + (len(node.data) if node.data else 0)
 
     def _own(self, path: str, node: Znode) -> None:
-        """List an ephemeral, container or TTL znode with the others of its kind."""
+        """Add an ephemeral, container or TTL znode to the list of its kind."""
         if node.owner > 0 or is_session(node.owner):
             self.ephemerals.setdefault(node.owner, {})[path] = None
         else:
@@ -332,12 +332,12 @@ class DataTree:
     # --- undoing: each operation of a multi is applied before the next is validated ----------------------
 
     def begin(self) -> None:
-        """Start a journal of how to undo what is applied, until :meth:`commit` or :meth:`roll_back`."""
+        """Start a journal for undoing changes, until :meth:`commit` or :meth:`roll_back`."""
         self._journal = []
         self.quotas.hold()
 
     def commit(self) -> None:
-        """Keep what was applied since :meth:`begin`."""
+        """Keep the changes since :meth:`begin`."""
         self._journal = None
         self.quotas.release()
 
@@ -370,7 +370,7 @@ class DataTree:
 
 
 _UNDO_SET_DATA = DataTree._undo_set_data
-"""Looked up once: a name of the module takes a third of the time of a class's attribute."""
+"""A name of the module is looked up in a third of the time of a class's attribute."""
 
 _CHANGES: dict[type[Effect], Callable[[DataTree, Any, Znode, int, int], Znode]] = {
     Create: DataTree._create,

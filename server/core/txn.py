@@ -1,13 +1,13 @@
-"""Effects and transactions: the result of a write that was validated. The Txns, in their order, are the
-server's history.
+"""Effects and transactions: the results of validated writes. The Txns, in their order, are the server's
+history.
 
 A resolver (:mod:`.operations.writes`) resolves a request to an :data:`Effect`: the final name of a sequential
 znode, the new version. Applying an effect is the only way in which a tree changes, and cannot fail
 (:meth:`.tree.DataTree.apply`).
 
-Each zxid is one :class:`Txn`, which holds all that another tree needs: a tree that starts like ours and
-replays every Txn (:meth:`.tree.DataTree.replay`) is equal to ours after each of them. The tree works out the
-rest from its own state: a parent's cversion and pzxid, the usage of a quota.
+Each zxid is one :class:`Txn`, which holds all that another tree needs. A tree that starts equal and replays
+every Txn (:meth:`.tree.DataTree.replay`) is equal after each of them. The tree computes the rest from its
+own state: a parent's cversion and pzxid, the usage of a quota.
 
 ==================  ==============================  ==================================================
 effect of the Txn   caused by                       the tree
@@ -106,7 +106,7 @@ class CloseSession:
 
 @attrs.define(eq=False)
 class Replace:
-    """The whole tree is another one.
+    """The whole tree was replaced.
 
     :ivar root: the other tree's root. It and all below it must not change: each tree takes a copy.
     :ivar gone: ids of sessions that are over: their ephemerals are left out.
@@ -134,12 +134,12 @@ Resolved: TypeAlias = (
     | tuple[type[SetACL], tuple[str, tuple[ACL, ...], int], Znode]
     | tuple[type[Check], tuple[str], Znode]
 )
-"""An effect that is about to be applied: its kind, its fields, and the znode that it changes, which is the
-parent of a create or delete. The object is made of them only if there are watchers or a history: otherwise it
-would cost each write 5 % for nothing."""
+"""An effect before it is applied: its kind, its fields, and the znode that it changes, which for a create or
+delete is the parent. The object is made only if there are watchers or a history, because it costs each write
+5 %."""
 Change: TypeAlias = tuple[Effect, Znode, Znode]
-"""An effect that was applied, its znode (as it was, if it is gone), and the znode that the effect was
-applied to: the parent of a create or delete."""
+"""An applied effect, its znode (also if it is deleted), and the znode that the effect has changed, which for
+a create or delete is the parent."""
 AnyEffect: TypeAlias = Effect | Multi | CloseSession | Replace | CreateSession | Refused
 """The change that one transaction makes."""
 

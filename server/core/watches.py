@@ -1,4 +1,4 @@
-"""The WatchManager: which connections are told of which event (semantics.md section 10).
+"""The WatchManager: which connections get which event (semantics.md section 10).
 
 The rules:
 
@@ -17,9 +17,9 @@ delete               deleted                       deleted, at the path; then
 set data             changed
 ==================== ============================= ===========================
 
-The cost of a change does not grow with the number of watches elsewhere: the recursive watches above a path
-are found on one walk along its names. Nor does the end of a connection cost more: its entries count for
-nothing at once, and are taken out 1,000 at a time.
+The cost of a change does not grow with the number of watches elsewhere: one walk along the names of a path
+finds the recursive watches above it. The end of a connection is cheap, too: its entries become invalid at
+once, and are removed 1,000 at a time.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ STANDARD = 1
 PERSISTENT = 2
 RECURSIVE = 4
 NULL_PATH = "null"
-"""Where watches on a null path are kept: no znode is there, and Java prints null as this word."""
+"""The key for watches on a null path: no znode has this path, and Java prints null as this word."""
 ANY_MODE = STANDARD | PERSISTENT | RECURSIVE
 _ONCE = frozenset(modes for modes in range(ANY_MODE + 1) if modes & STANDARD)
 _STEP = 1000
-"""Paths of a forgotten watcher that are taken out at once, which takes about 1 ms."""
+"""The number of paths of a forgotten watcher that are removed at once, which takes about 1 ms."""
 
 _FEW = 8
-"""Prefixes that are cheaper to compare one by one than to look up."""
+"""Up to this number, prefixes are cheaper to compare one by one than to look up."""
 
 W = TypeVar("W", bound=Hashable)
 
@@ -67,7 +67,7 @@ _CHECKS = {**_REMOVES, WatcherType.PERSISTENT: (PERSISTENT, 0)}
 class Notification:
     """A watch event on its way to one or many connections.
 
-    :ivar zxid: of the transaction that caused it; -1 for the catch-up events of setWatches.
+    :ivar zxid: the zxid of the transaction that caused it; -1 for the catch-up events of setWatches.
     """
 
     zxid: int
@@ -85,9 +85,10 @@ class Notification:
 
 
 class WatchManager(Generic[W]):
-    """Watchers are any hashable objects; the manager only hands them back.
+    """Watchers are any hashable objects; the manager only returns them.
 
-    :ivar watchers: each with the paths where it may have entries; while this is empty, writes need not ask.
+    :ivar watchers: each watcher with the paths at which it may have entries. While this is empty, writes
+        need no look-up.
     """
 
     def __init__(self) -> None:
@@ -138,7 +139,7 @@ class WatchManager(Generic[W]):
     # --- firing: each delivery consumes the standard watches it hits (section 10.2) -------------------------
 
     def hit(self, effect: Effect) -> Sequence[Delivery[W]]:
-        """Return the events of an effect that was applied and the watchers to tell, in this order."""
+        """Return the events of an applied effect with the watchers to notify, in this order."""
         if isinstance(effect, SetData):
             return self.data_changed(effect.path)
         if isinstance(effect, Create):
@@ -208,7 +209,7 @@ class WatchManager(Generic[W]):
         return [each for each in found if each not in self._over] if self._over else list(found)
 
     def watched(self, paths: Mapping[str, object], below: Mapping[str, list[str]]) -> Iterator[str]:
-        """Yield those of many paths whose changes may hit a watch; one may be yielded more than once.
+        """Yield the paths whose changes may hit a watch; a path may be yielded more than once.
 
         :param below: the same paths, by their parents.
         """
@@ -258,7 +259,7 @@ class WatchManager(Generic[W]):
         return True
 
     def _uncount(self, path: str) -> None:
-        """Count one recursive entry less at ``path``."""
+        """Subtract one recursive entry at ``path``."""
         mark = _marks(path)[-1]
         counts = self._recursive[mark]
         counts[path] -= 1
@@ -268,8 +269,8 @@ class WatchManager(Generic[W]):
             del self._recursive[mark]
 
     def _gone(self, registry: dict[str, dict[W, int]], path: str, watchers: Iterable[W]) -> None:
-        """Count entries that were taken out of a registry at ``path``, and forget the path where it was the
-        last."""
+        """Subtract entries that were removed from a registry at ``path``, and forget the path after its last
+        entry."""
         others = (self._child if registry is self._data else self._data).get(path, {})
         for watcher in watchers:
             self._count -= 1
@@ -294,7 +295,7 @@ class WatchManager(Generic[W]):
         return bool(self._over)
 
     def sweep(self) -> None:
-        """Take out the next entries that forgotten watchers have left."""
+        """Remove the next entries that forgotten watchers have left."""
         watcher, paths = next(iter(self._over.items()))
         for _ in range(min(_STEP, len(paths))):
             self.remove(paths.popitem()[0], watcher, WatcherType.ANY)
@@ -311,15 +312,15 @@ class WatchManager(Generic[W]):
     def data_by_path(self) -> Iterator[tuple[str, list[W]]]:
         """Yield each path of the data registry with its watchers, for ``wchs``, ``wchc`` and ``wchp``.
 
-        The registry may change meanwhile: each path is yielded as it is then, perhaps without any watcher,
-        and new paths are left out.
+        The registry may change meanwhile: each path is yielded with its present watchers, perhaps none, and
+        new paths are left out.
         """
         for path in list(self._data):
             yield path, [each for each in self._data.get(path, ()) if each not in self._over]
 
     def summary(self) -> Iterator[tuple[int, int, int]]:
-        """Count the watchers, paths and entries of the data registry. Each result is one of the way; the last
-        one is whole."""
+        """Count the watchers, paths and entries of the data registry. Only the last yielded result is
+        complete."""
         watchers: set[W] = set()
         paths = entries = 0
         yield 0, 0, 0
@@ -338,7 +339,7 @@ class WatchManager(Generic[W]):
         return {"data": len(self._data.get(path, ())), "child": len(self._child.get(path, ()))}
 
     def paths(self) -> list[list[str]]:
-        """List the paths of the data registry, and those of the child registry."""
+        """List the paths of the data registry, and the paths of the child registry."""
         return [list(self._data), list(self._child)]
 
     def modes_of(self, path: str, watcher: W) -> tuple[int, int]:
@@ -366,8 +367,8 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _marks(path: str) -> list[int]:
-    """Return a number for each path from the root down to this one. Equal paths have equal numbers, and
-    different paths hardly ever. Each number is made of the one before and a name, so that all of them take
-    one pass over the path."""
+    """Return a number for each path from the root down to this one. Equal paths have equal numbers;
+    different paths almost never have. Each number is made of the number before and a name, so all of them
+    take one pass over the path."""
     mark = 0
     return [mark := hash((mark, name)) for name in path.rstrip("/").split("/")]

@@ -1,12 +1,12 @@
 """One znode, its children and its Stat (semantics.md section 1).
 
-The stored fields differ from those of the wire in three places:
+The stored fields differ from the fields on the wire in three places:
 
-* ``cversion`` is twice the number of children ever created, less the number of children there are: it counts
-  creations and deletions. Only :meth:`Znode.packed_stat` works it out.
-* ``pzxid`` is stored with the children (:attr:`Children.changed`): a znode that never had a child needs none,
-  and shows its own czxid. The creation or deletion of a child by any way, the reaper's too, sets it in the
-  tree (:meth:`.tree.DataTree.change`).
+* ``cversion`` counts creations and deletions of children: it is twice the number of children ever created,
+  less the number of present children. Only :meth:`Znode.packed_stat` computes it.
+* ``pzxid`` is stored with the children (:attr:`Children.changed`). A znode that never had a child needs
+  none, and shows its own czxid. Each creation or deletion of a child sets it in the tree
+  (:meth:`.tree.DataTree.change`), also by the reaper.
 * ``ephemeralOwner`` is stored with marks for containers and TTL znodes, which show 0.
 """
 
@@ -37,7 +37,7 @@ def ttl_owner(ttl: int) -> int:
 
 
 def is_session(owner: int) -> bool:
-    """Return whether a stored owner is a session; else it is none, or the mark of a container or TTL znode.
+    """Return whether a stored owner is a session, and not 0 or the mark of a container or TTL znode.
     Sessions of servers above 127 have negative ids."""
     return owner > 0 or CONTAINER_OWNER < owner < _TTL_MARK - 2**64
 
@@ -48,12 +48,13 @@ def wrap32(value: int) -> int:
 
 
 class Children(dict[str, "Znode"]):
-    """A znode's children by bare name, in the order of their creation. Never removed again, even when empty.
+    """A znode's children by bare name, in the order of their creation. The object stays even when it is
+    empty.
 
-    :ivar created: how many children were ever created, at most 2**31 - 1: sequential names are made of it,
-        and the wire's cversion (semantics.md sections 1.3 and 6).
+    :ivar created: the number of children ever created, at most 2**31 - 1. Sequential names and the wire's
+        cversion are made from it (semantics.md sections 1.3 and 6).
     :ivar changed: the zxid of the last creation or deletion: the wire's pzxid.
-    :ivar packed: the names as the wire has them, from the first read until the next change.
+    :ivar packed: the names in the form of the wire, from the first read until the next change.
     """
 
     __slots__ = ("changed", "created", "packed")
@@ -87,9 +88,10 @@ class Znode:
     """Data, ACL, children and the stored part of the Stat of a persistent znode; :class:`OwnedZnode` adds
     an owner.
 
-    An 11th attribute would cost each znode 16 bytes more: what only some znodes have is kept elsewhere.
+    An 11th attribute would cost each znode 16 bytes more, so attributes of only some znodes are kept
+    elsewhere.
 
-    :ivar packed: the Stat as the wire has it; the tree sets it to None when it changes a field.
+    :ivar packed: the Stat in the form of the wire; the tree sets it to None when it changes a field.
     :ivar children: None until the first child is created.
     """
 
@@ -107,7 +109,8 @@ class Znode:
     )
 
     owner = 0
-    """The stored ephemeralOwner, which tells the kind: 0 persistent; else see :func:`is_session`."""
+    """The stored ephemeralOwner, which decides the kind: 0 is persistent; otherwise see
+    :func:`is_session`."""
 
     def __init__(self, data: bytes | None, acl: tuple[ACL, ...], zxid: int, time: int) -> None:
         self.data = data
@@ -120,8 +123,8 @@ class Znode:
 
     @property
     def children_created(self) -> int:
-        """The number of children that were ever created; see :class:`Children`. The wire's cversion is
-        another number."""
+        """The number of children ever created; see :class:`Children`. The wire's cversion is another
+        number."""
         return 0 if self.children is None else self.children.created
 
     @property
@@ -191,7 +194,7 @@ class OwnedZnode(Znode):
 def items_below(path: str, node: Znode) -> Iterator[tuple[str, Znode]]:
     """Yield the path and the znode of all descendants of a znode, parents before children.
 
-    :param path: its own; ``""`` for the root.
+    :param path: the path of the znode; ``""`` for the root.
     """
     waiting = [(path, node)]
     while waiting:

@@ -23,7 +23,7 @@ _acting: contextvars.ContextVar[str] = contextvars.ContextVar("the client whose 
 
 
 class GaveUp(Exception):
-    """A client was told that its session has ended, and its function ended with an error, as it may."""
+    """A client has learned that its session has ended, and its function ended with an error, as it may."""
 
 
 class BaseLab:

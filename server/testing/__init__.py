@@ -3,8 +3,8 @@
 :class:`EmbeddedServer` runs it in a thread, for tests with any client; :func:`open_server` in the test's own
 trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several that pretend to be an ensemble.
 All have the same controls: sessions expire on the server, time jumps, requests fail when a test says so.
-Names are imported when they are used: the pytest plugin must cost nothing until then. What is put together of
-all rooms (:mod:`pyzk.server.app`) is only named here, for those who write tests.
+Names are imported when they are used, because the pytest plugin must cost nothing before. Tests import the
+parts of :mod:`pyzk.server.app` from here, too.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ _STEP: Final = 50
 
 
 class Advised(ABC):
-    """What has a history, of one server or of an ensemble. The advisor is imported at the first question."""
+    """The history of one server or of an ensemble, with its advisor, which is imported at the first
+    question."""
 
     def __init__(self) -> None:
         self._advisor: Advisor | None = None
@@ -41,7 +42,7 @@ class Advised(ABC):
         return self.findings()
 
     def advising(self) -> Iterator[None]:
-        """Have the advisor read what has happened since it has read last, some entries at each step."""
+        """Let the advisor read the new entries, some at each step."""
         history = self.told
         if history is None:
             return

@@ -1,6 +1,6 @@
 """What ``pytest --zk-advise`` does: the advice about each server of a test, after the run.
 
-* It hears of each server in this process that ends, whether a fixture has started it or the test itself.
+* It gets each server of this process that ends, whether a fixture or the test itself has started it.
 * The advice goes with the report of the test in which the server ended, also from a worker of pytest-xdist.
 * With ``error`` that report fails.
 """
@@ -57,7 +57,7 @@ class Advising:
             host.at_end.remove(self._look)
 
     def _look(self, advice: Callable[[], list[Finding]]) -> None:
-        """Keep what there is to say about a server that ends, in the server's thread."""
+        """Keep the findings about a server that ends, in the server's thread."""
         for finding in advice():
             if finding.rule not in self.ignored:
                 self._new.append(attrs.asdict(finding) | {"text": str(finding)})

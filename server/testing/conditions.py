@@ -1,11 +1,10 @@
-"""What can be waited for: of the tree, the sessions, the requests. One table for Python and for HTTP.
+"""The conditions that a test can wait for: of the tree, the sessions, the requests. One table serves Python
+and HTTP.
 
-1. The server looks when something happens, not now and then: a znode that is there for a moment only is seen
-   too.
-2. What is waited for follows from what is given (:func:`kind_of`): a path alone is a znode that is there.
-3. A session is looked for by its name each time: it may come later.
-4. In an ensemble, the tree is that of the server that has applied most. Sessions and requests of any server
-   count.
+1. The server looks at each change, not now and then. So it also sees a znode that exists only for a moment.
+2. The given values decide about the condition (:func:`kind_of`): a path alone means that the znode exists.
+3. A session is looked up by its name each time, because it may come later.
+4. In an ensemble, the tree of the most advanced server counts, and the sessions and requests of all servers.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ from .running import Running
 from .running_ensemble import RunningEnsemble
 
 _SHOWN: Final = 10
-"""Children, and characters of data times ten, in words."""
+"""The number of children that a message shows; of data it shows ten times as many characters."""
 _STEP: Final = 10
 """Entries of the past that are counted between two steps."""
 
 Values: TypeAlias = Mapping[str, Any]
 """``path``, ``data`` (bytes or None), ``children`` (names, or how many), ``op``, ``session``, ``count``,
-``since`` (seconds on the server's clock), ``quiet`` (seconds); what was not given is not there."""
+``since`` (seconds on the server's clock), ``quiet`` (seconds). Values that were not given are missing."""
 
 
 @attrs.frozen
 class Condition:
     """
-    :ivar wait: what observes the servers.
+    :ivar wait: the observer of the servers.
     :ivar parts: the servers.
-    :ivar words: what is waited for, as in ``/x to exist``.
-    :ivar instead: says what is the case now.
+    :ivar words: the condition in words, such as ``/x to exist``.
+    :ivar instead: describes the present state.
     """
 
     wait: Wait
@@ -54,9 +53,9 @@ class Condition:
     instead: Callable[[], str]
 
     async def is_met(self, seconds: float, past: Callable[[Wait], Any] | None = None) -> bool:
-        """Return True as soon as it is the case; False after so many seconds of trio's clock.
+        """Return True as soon as the condition holds; False after so many seconds of trio's clock.
 
-        :param past: an async function that counts what came before.
+        :param past: an async function that counts earlier requests.
         """
         for running in self.parts:
             running.observe(self.wait)
@@ -73,9 +72,9 @@ class Condition:
 
 
 def kind_of(given: Collection[str]) -> str:
-    """Return what is waited for, by the names of the values.
+    """Return the kind of the condition, from the names of the values.
 
-    :raises ValueError: if nothing is.
+    :raises ValueError: the values name no condition.
     """
     if "session" in given and not {"op", "path", "since"} & set(given):
         return "session"
@@ -88,10 +87,10 @@ def kind_of(given: Collection[str]) -> str:
 
 
 def begin(running: Running | RunningEnsemble, kind: str, values: Values) -> Condition:
-    """Make what waits.
+    """Make the condition.
 
     :param kind: one of :data:`KINDS`.
-    :raises ValueError: for values that it does not take, or needs.
+    :raises ValueError: a value is missing, or is not for this kind.
     """
     make, needed, taken = KINDS[kind]
     if not needed <= values.keys() <= needed | taken:
@@ -212,8 +211,8 @@ def _session(scene: _Scene, values: Values) -> Condition:
 
 class PastRequests(RequestWait):
     """
-    :param past: what has happened before: it is counted while new requests come.
-    :param wanted: which of it counts.
+    :param past: the earlier requests; they are counted while new requests come.
+    :param wanted: returns whether a request counts.
     """
 
     def __init__(
@@ -223,7 +222,7 @@ class PastRequests(RequestWait):
         self._past, self._wanted = past, wanted
 
     def count_past(self) -> Generator[None, None, None]:
-        """Count in steps; what came before is listed before the first."""
+        """Count in steps. The earlier requests are listed before the first step."""
         for n, entry in enumerate(self._past):
             self.seen += self._wanted(entry)
             if n % _STEP == 0:
@@ -337,4 +336,4 @@ KINDS: Final[Mapping[str, tuple[Callable[[_Scene, Values], Condition], set[str],
     "outstanding": (_outstanding, set(), {"count"}),
     "idle": (_idle, set(), {"quiet"}),
 }
-"""What can be waited for: the function that begins it, the values that it needs, and those it may have."""
+"""Each kind of condition: its function, the values that it needs, and the values that it may have."""

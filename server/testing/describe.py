@@ -1,8 +1,8 @@
 """Requests, replies and events in words, for the flight recorder.
 
-A client decides how large its messages are, and others wait while they are described. So of a message of more
-than 4 KiB only the first 4 KiB are read, and the few fields at its end: what such a message costs
-does not grow with it, neither in time nor in memory. Its words end in how many bytes it has.
+A client decides how large its messages are, and other clients wait while a message is described. So only the
+first 4 KiB of a larger message are read, and the few fields at its end. Its cost does not grow with its
+size, neither in time nor in memory. Its description ends with its number of bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RESULT = struct.Struct(">i?ii")
 LARGE = 4096
 """Bytes of a message that are read."""
 _SAMPLE = 64 * 1024
-"""Bytes at each end of a large reply that tell it from another one."""
+"""Bytes at each end of a large reply that distinguish it from other replies."""
 _INT = struct.Struct(">i")
 _BEGINS_MULTI = struct.Struct(">i?i")  # records.MultiHeader
 _WATCHING = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
@@ -65,8 +65,8 @@ class Asked:
     :ivar op: its name.
     :ivar kind: the kind of a create: ``ephemeral``, ``sequential``, ``ephemeral, sequential`` ...; empty if
         plain.
-    :ivar version: that the znode must have; -1 for any.
-    :ivar empty: whether it brings no data.
+    :ivar version: the version that the znode must have; -1 for any.
+    :ivar empty: whether it has no data.
     """
 
     op: str
@@ -79,11 +79,11 @@ class Asked:
 
 @attrs.frozen(kw_only=True)
 class Facts:
-    """What programs need to know of a message, beside its words.
+    """The facts about a message for programs, beside its words.
 
     :ivar asked: the operations of a request.
     :ivar size: the size of the whole message, in bytes, without its length.
-    :ivar answer: a number that is another for another reply.
+    :ivar answer: a number that differs between different replies.
     :ivar created: the path of the new znode, in the reply to a create.
     :ivar refused: for a refused multi: the operation that failed, from 0, and its error code.
     :ivar step: for an event: ``created``, ``deleted``, ``changed``, ``children changed``; for a session:
@@ -108,7 +108,7 @@ NO_FACTS: Final = Facts()
 class Described:
     """A message in words.
 
-    :ivar path: the znode concerned, if it is one.
+    :ivar path: the znode concerned, if there is exactly one.
     :ivar paths: all znodes concerned.
     """
 
@@ -213,7 +213,7 @@ def _describe_multi(op: int, frame: bytes) -> Described:
 def some(words: Sequence[str], count: int | None = None) -> str:
     """Show the first few of some names.
 
-    :param count: how many there are, if ``words`` are not all.
+    :param count: the number of all names, if ``words`` has not all of them.
     """
     return _some(words, len(words) if count is None else count)
 
@@ -236,7 +236,7 @@ def describe_reply(op: int, request_path: str | None, err: int, body: bytes) -> 
 
 
 def reply_facts(op: int, err: int, body: bytes) -> Facts:
-    """Return what programs need to know of a reply."""
+    """Return the facts about a reply for programs."""
     created, refused = None, None
     if not err and op in _CREATES:
         created = next(_strings(body[:LARGE], 0), None)
@@ -249,7 +249,7 @@ def reply_facts(op: int, err: int, body: bytes) -> Facts:
 def _refusal(body: bytes) -> tuple[int, int] | None:
     """Return which operation of a multi was refused, from 0, and its error code; None if none was.
 
-    All results have the same size then: 0 up to the one that was refused, and an error from there on.
+    All results then have the same size: 0 before the refused operation, and an error from there on.
     """
 
     def error(number: int) -> int:
@@ -292,8 +292,7 @@ def _decoder() -> codecs.IncrementalDecoder:
 
 
 def _strings(head: bytes, pos: int) -> Iterator[str]:
-    """Yield the strings that follow each other at the beginning of a message; the last one is cut
-    with it."""
+    """Yield the strings at the beginning of a message. The last string may be cut."""
     while pos + 4 <= len(head):
         (size,) = _INT.unpack_from(head, pos)
         pos += 4
@@ -340,7 +339,7 @@ def _describe_large(op: int, frame: bytes) -> Described:
 
 
 def _first_operations(head: bytes) -> Iterator[Asked]:
-    """Yield the operations that are whole at the beginning of a multi."""
+    """Yield the complete operations at the beginning of a multi."""
     pos = 8
     with suppress(JuteError, struct.error):
         while True:

@@ -1,7 +1,7 @@
-"""Locks, elections, semaphores ... in a server's tree: who holds a directory, and who waits for whom.
+"""Locks, elections, semaphores ... in a server's tree: the holders of a directory and its waiters.
 
-:mod:`pyzk.protocol.layouts` recognises a directory; this module reads the tree for it. In a directory the
-first 1,000 children are looked at, in the order of their creation: whoever waits behind them waits long.
+:mod:`pyzk.protocol.layouts` recognises a directory; this module reads the tree for it. Only the first 1,000
+children of a directory are read, in the order of their creation.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .tree_io import RESERVED, walk
 LOOKED_AT: Final = 1000
 """Children of one directory: recognising so many takes some 10 ms."""
 _GATE: Final = "-__lock__"
-"""What the name of the gate of kazoo's semaphore ends with; the semaphore may have no children."""
+"""The end of the name of the gate of kazoo's semaphore. The semaphore itself may have no children."""
 
 Found: TypeAlias = tuple[str, Znode, Layout]
-"""A directory that is recognised: its path, its znode, and what it is."""
+"""A recognised directory: its path, its znode, and its kind."""
 
 
 def layout_at(tree: DataTree, path: str) -> Layout | None:
-    """Return what the directory at a path is; None if there is none, or it is not recognised."""
+    """Return the kind of the directory at a path; None if there is none, or it is not recognised."""
     node = tree.find(path) if path.startswith("/") else None
     if node is None or not (node.children or tree.find(path + _GATE)):
         return None
@@ -33,8 +33,8 @@ def layout_at(tree: DataTree, path: str) -> Layout | None:
 
 
 def recognised(tree: DataTree, path: str) -> Iterator[Found | None]:
-    """Yield the directories at and below a path that are recognised, and None for each other znode, so that
-    a caller may let others run between them."""
+    """Yield the recognised directories at and below a path, and None for each other znode. So a caller may
+    let other tasks run in between."""
     claimed: set[str] = set()
     for at, node in walk(tree, path):
         is_reserved = at == RESERVED or at.startswith(f"{RESERVED}/")
@@ -47,8 +47,8 @@ def recognised(tree: DataTree, path: str) -> Iterator[Found | None]:
 
 
 def holders(tree: DataTree, path: str) -> Generator[int, None, None]:
-    """Yield the sessions that hold a lock, first come first: those of the directory, or the owner of an
-    ephemeral znode that is the lock itself."""
+    """Yield the sessions that hold a lock, in the order in which they came: the holders in the directory, or
+    the owner of the ephemeral znode that is the lock itself."""
     layout = layout_at(tree, path)
     if layout is not None:
         yield from (entry.session for entry in layout.holders if entry.session)

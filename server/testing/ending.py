@@ -1,7 +1,7 @@
-"""What a timeline ends with where a test has failed or hangs: when that was, which watches have not fired,
-who waits for whom and since when. A test that hangs is usually explained by that alone.
+"""The end of a timeline of a test that failed or hangs: the time, the watches that have not fired, and who
+waits for whom since when. This alone usually explains a test that hangs.
 
-It is looked at at one moment, in the thread of the servers, and costs a walk through the tree.
+All of it is read at one moment, in the thread of the servers, and costs a walk through the tree.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .running_ensemble import RunningEnsemble
 _LEFT: Final = 19
 """Characters before a line of the timeline that belongs to no session."""
 _MOST: Final = 20
-"""Sessions with watches, paths of each, waits, and holders."""
+"""The largest number of shown sessions with watches, of paths of each, of waits, and of holders."""
 _MOST_WAITS: Final = 500
-"""Waits among which cycles are looked for."""
+"""The largest number of waits among which cycles are searched."""
 _DATA: Final = 40
-"""Characters of what a holder has written into its znode."""
+"""Characters of the data in a holder's znode that are shown."""
 _LOOKED_AT: Final = 100_000
-"""Znodes that are looked at for locks."""
+"""The largest number of znodes that are searched for locks."""
 
 
 def ending(running: Running | RunningEnsemble, text: str) -> Callable[[Mapping[int, str]], Iterator[str]]:
-    """Return what makes the last lines, given the names of sessions in the timeline.
+    """Return the function that makes the last lines from the names of sessions in the timeline.
 
-    :param text: what the last line of the timeline says.
+    :param text: the last line of the timeline.
     """
 
     def lines(names: Mapping[int, str]) -> Iterator[str]:
@@ -70,7 +70,7 @@ def _listed(paths: Mapping[str, None]) -> str:
 
 
 def _cut(lines: Iterator[str], head: str, what: str) -> Iterator[str]:
-    """Yield a head and the first lines, if there are any."""
+    """Yield a heading and the first lines, if there are any."""
     for n, text in enumerate(lines):
         if n == 0:
             yield head

@@ -1,5 +1,5 @@
-"""A pretend ensemble inside a test: several servers in one process, which lag, part and lose their leader
-when the test says so.
+"""A pretend ensemble inside a test: several servers in one process, which lag, are cut off and lose their
+leader when the test says so.
 
 It shows what clients see of several servers. It replicates nothing, and no data survives the process.
 
@@ -37,7 +37,7 @@ from .running import HISTORY_LIMIT
 from .running_ensemble import RunningEnsemble
 
 _WHOLE = 60
-"""Seconds: a clock that stands still starts at a multiple of it, where most ticks begin too."""
+"""Seconds: a frozen clock starts at a multiple of this, where most ticks begin too."""
 
 T = TypeVar("T")
 
@@ -76,7 +76,8 @@ class LocalEnsemble(EnsembleControls):
 
 
 def take_over(host: EnsembleHost) -> LocalEnsemble:
-    """Put an ensemble that runs into a test's hands; its history is recorded once somebody asks for that."""
+    """Return the parts of a running ensemble for a test. Its history is recorded once somebody asks for
+    it."""
     return LocalEnsemble(RunningEnsemble(host, record=None, history_limit=HISTORY_LIMIT))
 
 
@@ -84,9 +85,9 @@ def take_over(host: EnsembleHost) -> LocalEnsemble:
 class EnsembleLaunch:
     """The arguments with which an ensemble is started.
 
-    :ivar http: makes what answers HTTP on the ports of clients.
+    :ivar http: makes the HTTP server on the ports for clients.
     :ivar patience: seconds of virtual time in which clients may do nothing but ping (:mod:`.virtual`).
-    :ivar otlp: where spans are sent (:mod:`.spans`).
+    :ivar otlp: the URL to which spans are sent (:mod:`.spans`).
     """
 
     members: Sequence[ServerAddress]

@@ -1,9 +1,8 @@
-"""The history of a pretend ensemble: what its servers have recorded, in one order.
+"""The history of a pretend ensemble: the entries of all servers, in one order.
 
-Each server has a recorder of its own, as a single server has. What is recorded there is also kept here, in
-the order in which it happened, with the number of the server. What happens at all servers in the same moment
-is recorded once: what the test does to all of them has no number, and a session begins where that is known
-first.
+Each server has its own recorder, like a single server. Its entries are also kept here, in the order in which
+they happened, with the number of the server. An event at all servers in the same moment is recorded once. A
+control of all servers has no number. A session begins at the server that knows it first.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ import attrs
 from .history import Entry, History, Recorder
 
 _AT_ALL = ("session", "reaper")
-"""What each server enters when it applies the same transaction."""
+"""The kinds of entries that each server makes when it applies the same transaction."""
 _MOMENT = 0.02
-"""Seconds in which all servers have entered what happens at once, on a clock that runs."""
+"""Seconds within which all servers record the same event, on a running clock."""
 _MOST_TOLD = 1000
-"""Transactions of which it is remembered when they were told: many more than come in a moment."""
+"""The number of transactions whose time is remembered: many more than come in a moment."""
 
 
 class EnsembleHistory(History):
@@ -40,8 +39,7 @@ class EnsembleHistory(History):
 
     @contextmanager
     def once(self) -> Iterator[None]:
-        """What is entered at several servers inside the ``with`` is recorded once, as what concerns them
-        all."""
+        """Entries of several servers inside the ``with`` are recorded once, for all of them."""
         self._is_at_all, self._is_done = True, False
         try:
             yield
@@ -49,7 +47,7 @@ class EnsembleHistory(History):
             self._is_at_all = False
 
     def take(self, recorder: _MemberRecorder, entry: tuple[Any, ...], size: int) -> None:
-        """Keep, and tell, what a server has recorded, unless that is done already."""
+        """Keep an entry of a server and pass it to listeners, unless that is done already."""
         if self._is_at_all:
             if not self._is_done:
                 self._is_done = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 TEST_ENDED: Final = "the test ended here"
-"""What the last line of a timeline says."""
+"""The last line of a timeline."""
 
 
 class LimitExceeded(AssertionError):
@@ -16,7 +16,7 @@ class NotInTime(AssertionError):
     """A condition did not hold in time.
 
     :ivar hosts: the connect string of the server, or of the ensemble.
-    :ivar why: what the test has waited for, and what was the case instead.
+    :ivar why: the condition of the test, and the present state instead.
     :ivar timeline: the timeline of the server, or of the ensemble.
     """
 

@@ -56,10 +56,10 @@ def option(config: pytest.Config, name: str) -> Any:
 def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **settings: Any) -> Any:
     """Make a fixture that is a fresh, empty :class:`.EmbeddedServer`.
 
-    :param check_leaks: whether sessions that are left at its end are an error; by default what
-        ``--zk-check-leaks`` says.
-    :param settings: as for :class:`.EmbeddedServer`; ``tick_time``, ``hostile`` and ``otlp`` are by
-        default what ``--zk-tick-time``, ``--zk-hostile`` and ``--zk-otlp`` say.
+    :param check_leaks: whether sessions that are left at its end are an error; the default is
+        ``--zk-check-leaks``.
+    :param settings: as for :class:`.EmbeddedServer`. The defaults of ``tick_time``, ``hostile`` and ``otlp``
+        are ``--zk-tick-time``, ``--zk-hostile`` and ``--zk-otlp``.
     """
 
     @pytest.fixture(scope=scope)
@@ -95,7 +95,7 @@ def zk_ensemble(
 ) -> Any:
     """Make a fixture that is a fresh, empty :class:`.EmbeddedEnsemble`.
 
-    :param settings: as for :class:`.EmbeddedEnsemble`; ``otlp`` is by default what ``--zk-otlp`` says.
+    :param settings: as for :class:`.EmbeddedEnsemble`. The default of ``otlp`` is ``--zk-otlp``.
     """
 
     @pytest.fixture(scope=scope)
@@ -141,9 +141,9 @@ def zk_proc(
 ) -> Any:
     """Make a fixture that is a :class:`.process.ProcessServer`: the command as a subprocess.
 
-    :param port: the port. By default that of ``--zk-port``, else the kernel chooses one.
-    :param arguments: more arguments of the command, beside those of ``--zk-args``.
-    :param executable: the command, by default what ``--zk-exec`` says, else this Python's own server.
+    :param port: the port. The default is ``--zk-port``, else a free port.
+    :param arguments: more arguments of the command, beside ``--zk-args``.
+    :param executable: the command. The default is ``--zk-exec``, else this Python's own server.
     """
 
     @pytest.fixture(scope=scope)

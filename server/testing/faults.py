@@ -32,7 +32,7 @@ When: TypeAlias = Literal["before", "after"]
 Action: TypeAlias = Literal["disconnect", "drop_reply", "error", "delay", "expire"]
 ErrorSpec: TypeAlias = type[ZooKeeperError] | ZooKeeperError | int
 Run: TypeAlias = Callable[..., Any]
-"""Calls a function in the server's own thread."""
+"""A function that calls another function in the server's own thread."""
 
 _WORDS: dict[tuple[str, str], str] = {
     ("before", "disconnect"): "NOT APPLIED: the request is lost, the connection cut",
@@ -72,7 +72,7 @@ class Injection:
 
     @property
     def reason(self) -> str:
-        """The reason of a connection that is closed by this."""
+        """The reason for closing a connection by this injection."""
         of = f" of {self.cause}" if self.cause else ""
         return f"{FAULT}{of}{mark(self.origin)}"
 
@@ -87,7 +87,7 @@ class Injection:
         return self.say(words)
 
     def say(self, words: str) -> str:
-        """Return the words with the cause before them, and with the mark behind them."""
+        """Return the words with the cause before them and the mark after them."""
         cause = f"{self.cause}: " if self.cause else ""
         return f"{cause}{words}{mark(self.origin)}"
 

@@ -1,9 +1,9 @@
-"""Sessions as tests and requests name them in words. The rules, the first that fits decides:
+"""Sessions that tests and requests name in words. The first matching rule decides:
 
 1. A name that a test has given.
 2. ``owner-of:/path``: the session that has created this ephemeral znode.
 3. ``holder-of:/path``: the session that holds this lock, of any library that :mod:`pyzk.protocol.layouts`
-   knows; of several the one that came first. For an ephemeral znode its owner.
+   knows. If several sessions hold it, the first one. For an ephemeral znode its owner.
 4. An id, as in ``0x1a204b7e01b0000``.
 5. The address of the client, with or without its port.
 """
@@ -23,11 +23,11 @@ from .sessions import SessionRef, UnknownSessionError, session_id_of
 OWNER_OF: Final = "owner-of:"
 HOLDER_OF: Final = "holder-of:"
 _SHOWN: Final = 20
-"""Sessions that are named where none is found."""
+"""The number of sessions that the error names if no session is found."""
 
 
 def live_sessions(running: Running, given: str | None) -> list[int]:
-    """List the ids of the live sessions that are meant; None is any."""
+    """List the ids of the live sessions with this name; None means all."""
     engine = running.engine
     if given is None:
         return [session.id for session in engine.sessions]
@@ -48,7 +48,7 @@ def live_sessions(running: Running, given: str | None) -> list[int]:
 
 
 def find(parts: Iterable[Running], session: SessionRef) -> int:
-    """Return the id of a session, which need not live if it is given by its id or its name.
+    """Return the id of a session. A session given by its id or its name may be over.
 
     :param parts: the servers that may know it.
     :raises UnknownSessionError: if a text names none.
@@ -70,7 +70,7 @@ def find(parts: Iterable[Running], session: SessionRef) -> int:
 
 
 def unknown(running: Running, given: str | int) -> UnknownSessionError:
-    """Return the error that says which sessions there are, and why this is none of them."""
+    """Return the error that lists the sessions, and says why this is none of them."""
     name = session_text(given) if isinstance(given, int) else given
     sessions = running.engine.sessions
     known = ", ".join(_label(running, session.id) for session in islice(sessions, _SHOWN)) or "none"

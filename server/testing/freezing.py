@@ -1,7 +1,7 @@
 """The bottom of the gate: connections that a test freezes as a whole, for one or several reasons.
 
-While there is a reason, a connection hears and says nothing. Pauses, held handshakes, and faults that drop or
-delay a reply freeze connections.
+A frozen connection neither receives nor sends. Pauses, held handshakes, and faults that drop or delay a
+reply freeze connections.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from ..net.gate import Gate
 from ..net.service import Service
 
 EVERYBODY = 0
-"""Why a connection is frozen if all are paused. If its session is paused, the reason is the session's id; if
-its endpoint is, that one's name."""
+"""The reason of a frozen connection if all are paused. If its session is paused, the reason is the session's
+id; if its endpoint is paused, the endpoint's name."""
 
 
 class FreezingGate(Gate):
     """Freezes and thaws connections.
 
     :param now: the server's clock, in seconds.
-    :param settle: sends what waits on all connections.
-    :param go_on: does that, and handles what waits at those that were frozen.
+    :param settle: sends the waiting output of all connections.
+    :param go_on: does the same, and handles the waiting input of the connections that were frozen.
     :ivar paused: whether all connections are frozen, new ones included.
     :ivar cut_off: the ids of sessions whose connections are frozen, later ones included.
     :ivar ghosts: the ids of sessions that no client gets back, although they are alive.
@@ -60,7 +60,7 @@ class FreezingGate(Gate):
         return self._frozen or self.paused or sessions or endpoints
 
     def update(self) -> None:
-        """Stand in the way if that is needed now."""
+        """Make messages pass the gate, if that is needed now."""
         self._service.gate = self if self.needed else None
 
     def opened(self, connection: Connection) -> None:
@@ -97,7 +97,7 @@ class FreezingGate(Gate):
         self.update()
 
     def freeze(self, connection: Connection, why: object) -> None:
-        """Let a connection hear and say nothing until :meth:`thaw` for the same reason."""
+        """Freeze a connection until :meth:`thaw` for the same reason."""
         reasons = self._frozen.setdefault(connection, [])
         if not reasons:
             connection.freeze()
@@ -115,7 +115,7 @@ class FreezingGate(Gate):
         self.update()
 
     def pause(self, session: int = EVERYBODY) -> None:
-        """Freeze the connections that there are, and those that come; or those of one session."""
+        """Freeze all present and later connections, or the connections of one session."""
         if session:
             self.cut_off.add(session)
         else:
@@ -129,7 +129,7 @@ class FreezingGate(Gate):
                     self.freeze(connection, session)
 
     def resume(self, session: int = EVERYBODY) -> None:
-        """End the pause of one session, or every pause but those of endpoints."""
+        """End the pause of one session, or every pause except the pauses of endpoints."""
         if session:
             self.cut_off.discard(session)
         else:
@@ -144,7 +144,7 @@ class FreezingGate(Gate):
         self._go_on()
 
     def pause_endpoint(self, name: str) -> None:
-        """Freeze the connections of an endpoint, and those that come."""
+        """Freeze the present and later connections of an endpoint."""
         self.paused_endpoints.add(name)
         self.update()
         for connection in self._at_endpoint(name):
@@ -154,7 +154,7 @@ class FreezingGate(Gate):
                 self.freeze(connection, name)
 
     def cut_endpoint(self, name: str, reason: str) -> None:
-        """Close the connections of an endpoint, and those that come."""
+        """Close the present and later connections of an endpoint."""
         self.cut_endpoints.add(name)
         self.update()
         for connection in self._at_endpoint(name):

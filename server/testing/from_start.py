@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from .running import Running
 
 _MOST: Final = 1000
-"""Notes that are kept: of more clients without a request the first ones."""
+"""The largest number of notes: of more clients without a request only the first are kept."""
 
 
 class FromStart(Gate):
-    """Stands at a server, as its ``controls``, until somebody needs the parts of the test kit."""
+    """Takes the place of a server's ``controls`` until somebody needs the parts of the test kit."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -67,7 +67,7 @@ class FromStart(Gate):
         return self.running().gate.handle(connection, op, frame, now)
 
     def running(self) -> Running:
-        """Return the server in parts, which records its history from now on, with all that was noted."""
+        """Return the parts of the server. From now on it records its history, beginning with the notes."""
         if self._running is None:
             from .recent import Recent
             from .running import HISTORY_LIMIT, Running

@@ -1,7 +1,9 @@
-"""The gate between the clients and the engine: what a test holds, loses, delays, reorders, changes, records.
+"""The gate between the clients and the engine, where a test holds, loses, delays, reorders, changes and
+records messages.
 
-It has three layers, each of which uses those below: :mod:`.freezing` stops whole connections, :mod:`.holding`
-keeps single messages back, :class:`MessageGate` injects faults, writes the history, notifies observers.
+It has three layers, each of which uses the layers below. :mod:`.freezing` stops whole connections.
+:mod:`.holding` keeps single messages back. :class:`MessageGate` injects faults, writes the history and
+notifies observers.
 Messages pass the gate only while something needs it: see ``needed``.
 """
 
@@ -31,10 +33,10 @@ from .operations import paths_in
 
 @attrs.define
 class Unsent:
-    """Events that wait for a connection to be thawed: what the history says of them.
+    """Events that wait until a connection is thawed, for the history.
 
-    :ivar first: the first ones, not more than the history shows.
-    :ivar count: how many they are.
+    :ivar first: the first events, at most as many as the history shows.
+    :ivar count: the number of all of them.
     """
 
     first: list[Notification] = attrs.field(factory=list)
@@ -52,12 +54,12 @@ class MessageGate(HoldingGate):
     """The gate of one server, with all of its layers.
 
     :param now: the server's clock, in seconds.
-    :param started: that clock at the start of the server.
-    :param schedule: calls something at a time of that clock.
-    :param settle: sends what waits on all connections.
-    :param go_on: does that, and handles what waits at those that were frozen.
-    :ivar unsent: events of connections that are frozen, while the history is recorded.
-    :ivar observers: what hears of messages; :meth:`update` follows a change of it.
+    :param started: the time of that clock at the start of the server.
+    :param schedule: calls a function at a time of that clock.
+    :param settle: sends the waiting output of all connections.
+    :param go_on: does the same, and handles the waiting input of the connections that were frozen.
+    :ivar unsent: the events of frozen connections, while the history is recorded.
+    :ivar observers: the observers of messages. Call :meth:`update` after a change.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class MessageGate(HoldingGate):
 
     @property
     def wants_whole(self) -> bool:
-        """While a fault may strike: it does so before or after a request, and not in the midst of one."""
+        """Whether a fault may strike now: before or after a request, but not in the middle of one."""
         return bool(self._injectors)
 
     # --- what passes -------------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ class MessageGate(HoldingGate):
     ) -> None:
         """Record a reply that is sent now.
 
-        :raises Withheld: if it is held instead.
+        :raises Withheld: the reply is held.
         """
         if self._holds or self._held:
             self._hold_reply(connection, op, frame, kept, result)
@@ -233,16 +235,16 @@ class MessageGate(HoldingGate):
             connection.abort(injection.reason)
 
     def _record(self, injection: Injection, connection: Connection, words: str) -> None:
-        """Enter what happens to a message that is no request."""
+        """Record the fault of a message that is not a request."""
         if self.recorder is not None:
             self.recorder.held(connection, injection.say(words), kind="fault")
 
     def _inject(
         self, injection: Injection, connection: Connection, op: int, frame: bytes, now: float
     ) -> Result:
-        """Do to a request what a fault says; returns its reply.
+        """Inject a fault into a request; returns its reply.
 
-        :raises Withheld: if there is none, or not yet.
+        :raises Withheld: there is no reply, or not yet.
         """
         if injection.when == "before" and injection.action == "delay":
             self._note(injection, connection, op, frame)
@@ -287,8 +289,8 @@ class MessageGate(HoldingGate):
     def _inject_waiting(
         self, injection: Injection, connection: Connection, op: int, frame: bytes, now: float
     ) -> None:
-        """Do what a fault says "after" a request that waits for the log of an ensemble: the connection is
-        lost now, the delay begins now, and no error replaces the reply."""
+        """Inject a fault "after" a request that waits for the log of an ensemble. The connection is lost
+        now, the delay begins now, and no error replaces the reply."""
         self._note(injection, connection, op, frame)
         if injection.action == "disconnect":
             connection.abort(injection.reason)

@@ -1,9 +1,10 @@
 """Globs of paths: ``*`` is any text within one name, ``**`` any text at all, ``?`` one character of a name.
 
 Paths come from clients and globs from operators, so no pair of them may take long. A regular expression with
-several wildcards tries them one way after the other: its time grows with a power of the path's length.
-So all ways are followed at once. The places that can be reached are the bits of one integer: bit ``i`` is the
-place before the character ``i`` of the path. A character of the glob is a few operations on that integer.
+several wildcards tries one possibility after the other, so its time grows with a power of the path's length.
+This module follows all possibilities at once. The bits of one integer are the places that can be reached:
+bit ``i`` is the place before the character ``i`` of the path. Each character of the glob is a few operations
+on that integer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from typing import Final
 
 LONGEST: Final = 1000
-"""Characters of a glob with wildcards: with a path of 1 MiB it takes 50 ms then."""
+"""The largest number of characters of a glob with wildcards. Such a glob takes 50 ms with a path of 1 MiB."""
 _WILDCARDS: Final = re.compile(r"(\*\*|\*|\?)")
 
 

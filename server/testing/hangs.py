@@ -1,12 +1,12 @@
-"""What the pytest plugin does about a test that hangs: it takes a picture of the servers at that moment.
+"""A picture of the servers for the report of a test that hangs.
 
 The rules:
 
-1. A picture is taken before the test is unwound: afterwards its clients have left, and nobody waits any more.
+1. A picture is taken before the test is unwound. Afterwards its clients have left, and nobody waits any more.
 2. Ctrl-C: the picture is printed where pytest says that it was interrupted. An event loop of asyncio or trio
-   has its own handler, and sets it only where it finds Python's: a test that is a coroutine wraps the loop's
-   handler once it runs, and so does a server in a loop (:func:`.shown.interruptible`). In other tests, which
-   may start a loop themselves, the wrapped handler goes by the name of Python's in :mod:`signal` as well.
+   sets its own handler, but only if it finds Python's. So a test that is a coroutine wraps the loop's
+   handler once it runs, and so does a server in a loop (:func:`.shown.interruptible`). In other tests, which may start a loop themselves,
+   the wrapped handler also replaces Python's handler in :mod:`signal`.
 3. pytest-timeout: with its signal method the picture is part of the report; with its thread method it is
    printed before the stacks, and the process ends.
 4. SIGUSR1: the picture is printed, and the test continues.
@@ -178,7 +178,7 @@ def _in_its_loop(test: Callable[..., Awaitable[object]]) -> Callable[..., Awaita
 
 
 def _handler_of_user() -> object:
-    """What handles SIGUSR1; None where that cannot be set."""
+    """The handler of SIGUSR1; None if it cannot be set."""
     return signal.getsignal(signal.SIGUSR1) if hasattr(signal, "SIGUSR1") and _is_main_thread() else None
 
 

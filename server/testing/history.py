@@ -1,8 +1,8 @@
-"""The flight recorder: what the server was asked, what it said, and what became of its sessions.
+"""The flight recorder: the requests, replies, events and sessions of a server.
 
-Recording must be cheap enough to be always on: a request costs two tuples, kept as they came, and is put
-into words only when a test asks. Memory is bounded, in entries and in bytes: the oldest entries go. What is
-large is put into words at once, and those are cut (:mod:`.describe`), so no entry is large.
+Recording must be cheap enough to be always on. A request costs two tuples, and is described in words only
+when a test asks. Memory is bounded, in entries and in bytes: the oldest entries are dropped. A large message
+is described at once, and the text is cut (:mod:`.describe`), so no entry is large.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ Result: TypeAlias = tuple[int, int, bytes]
 """A reply: zxid, error code, body."""
 
 Kept: TypeAlias = bytes | tuple[bytes, Described]
-"""A whole request, or its header and what is to be said of it."""
+"""A whole request, or its header and its description."""
 
 FAULT = "a fault"
-"""Why a fault closes a connection: how the words for it begin."""
+"""The first words of the reason with which a fault closes a connection."""
 
 Listener: TypeAlias = "Callable[[Entry], object]"
 
@@ -58,12 +58,12 @@ _Client: TypeAlias = tuple[int, str]
 """The number of a connection, and its client's address and port."""
 NOBODY: _Client = (0, "")
 _LONGEST = 500
-"""Characters of a reason: an ACL may be long. Of a list of paths, likewise."""
+"""The largest number of characters of a reason or a list of paths: an ACL may be long."""
 _LONGEST_TEXT = 10_000  # characters of what is entered as words
 MOST_EVENTS = 32  # that are sent together
 _KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
 MOST_BYTES = 64 * 2**20
-"""Bytes that the entries of one server take together, roughly, if no more than 48,000 are kept."""
+"""Bytes that all entries of one server may take together, roughly, if at most 48,000 are kept."""
 _SMALL = 1024  # bytes of an entry whose message is kept as it came, at most: these are not counted one by one
 _IN_WORDS = 16  # bytes that the words for a byte of a message take at most, with what programs need to know
 _XID = struct.Struct(">i")
@@ -114,19 +114,19 @@ class Entry:
 
 
 def _shortened(event: Notification) -> Notification:
-    """Return an event as it is kept: of a long path the beginning."""
+    """Return the event to keep: only the beginning of a long path."""
     return event if len(event.path) <= _KEPT else Notification(event.zxid, event.type, _cut(event.path))
 
 
 class History(ABC):
     """Keeps entries as they came, and puts them into words when asked.
 
-    :param limit: how many entries are kept; the oldest go first, and earlier if all together may take more
-        than :data:`MOST_BYTES`. With 0 there are listeners only.
-    :ivar size: bytes that those of them take which are not small, roughly.
-    :ivar dropped: how many had to go.
+    :param limit: the number of entries to keep. The oldest are dropped first, also if all together take more
+        than :data:`MOST_BYTES`. With 0 there are only listeners.
+    :ivar size: the bytes of the entries that are not small, roughly.
+    :ivar dropped: the number of dropped entries.
     :ivar zxid_base: where it began: the numbers after it are easier to read.
-    :ivar listeners: called with each entry at once, in words; while there is none, nothing is put into words.
+    :ivar listeners: called with each entry at once, in words. Without listeners, nothing is described.
     """
 
     zxid_base: int
@@ -143,12 +143,12 @@ class History(ABC):
         """Put an entry into words."""
 
     def keep(self, limit: int) -> None:
-        """Keep so many entries from now on."""
+        """Set the number of entries to keep from now on."""
         self._entries = deque(self._entries, maxlen=limit)
         self.dropped = 0
 
     def forget(self) -> None:
-        """Keep nothing of what has been until now."""
+        """Drop all present entries."""
         self._entries.clear()
         self._large.clear()
         self.size = self.dropped = 0
@@ -194,13 +194,13 @@ class History(ABC):
 
     @property
     def count(self) -> int:
-        """How many entries there have been, with those that had to go."""
+        """The number of entries so far, with the dropped ones."""
         return self.dropped + len(self._entries)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Yield what is kept now, the oldest first, whatever comes meanwhile.
+        """Yield the entries that are kept now, the oldest first, whatever comes meanwhile.
 
-        :param after: leave out so many of all that there have been: an earlier :attr:`count`.
+        :param after: an earlier :attr:`count`: leave out this number of the first entries.
         """
         for entry in list(islice(self._entries, max(0, after - self.dropped), None)):
             yield self.in_words(entry)
@@ -211,7 +211,7 @@ class History(ABC):
             yield self.in_words(entry)
 
     def latest(self) -> Iterator[Entry]:
-        """Yield what is kept now, the latest first, whatever comes meanwhile."""
+        """Yield the entries that are kept now, the latest first, whatever comes meanwhile."""
         return map(self.in_words, reversed(list(self._entries)))
 
 
@@ -235,7 +235,7 @@ class Recorder(History):
         self.number_all()
 
     def number_all(self) -> None:
-        """Number the connections that are there and have no number yet."""
+        """Number the present connections that have no number yet."""
         for connection in self._service.connections:
             if connection not in self._clients:
                 self._number(connection)
@@ -259,7 +259,7 @@ class Recorder(History):
 
     @staticmethod
     def kept(op: int, frame: bytes) -> Kept:
-        """Return what is kept of a request."""
+        """Return the part of a request to keep."""
         return frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
 
     def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
@@ -297,7 +297,7 @@ class Recorder(History):
         self.append(("fault", self._now(), connection.session_id, client, entry), _described(frame))
 
     def held(self, connection: Connection, text: str, kind: EntryKind = "hold") -> None:
-        """Record what has become of a message that is not there to be described."""
+        """Record the fate of a message that cannot be described."""
         self._add(kind, connection.session_id, self._client(connection), text)
 
     def control(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
@@ -314,7 +314,7 @@ class Recorder(History):
         return client
 
     def spoke(self, connection: Connection) -> None:
-        """Record that a connection was opened, now that it is known to be no HTTP."""
+        """Record that a connection was opened, once it is clear that it is not HTTP."""
         if connection in self._silent:
             self.append(self._silent.pop(connection))
 
@@ -329,7 +329,7 @@ class Recorder(History):
     def refused(self, connection: Connection, session_id: int, seen: int) -> None:
         client = self._clients.pop(connection, NOBODY)  # its end, which follows at once, is no news then
         if not seen:
-            self._add("connection", session_id, client, "told that its session is gone", "refused")
+            self._add("connection", session_id, client, "learns that its session is gone", "refused")
             return
         text = "closed without a word: it has seen more than this server"
         entry = {"text": text, "zxid": seen, "facts": Facts(step="ahead")}
@@ -338,9 +338,10 @@ class Recorder(History):
     def events(
         self, connection: Connection, events: Sequence[Notification], count: int | None = None
     ) -> None:
-        """Record events that are sent together: of very many, as one transaction may cause, the first.
+        """Record events that are sent together. One transaction may cause very many; then only the first are
+        recorded.
 
-        :param count: how many they are, if ``events`` are only the first.
+        :param count: the number of all events, if ``events`` has only the first.
         """
         client, now, session = self._client(connection), self._now(), connection.session_id
         for event in events[:MOST_EVENTS]:
@@ -364,7 +365,7 @@ class Recorder(History):
             self._add("connection", connection.session_id, client, text, "over")
 
     def transaction(self, txn: Txn) -> None:
-        """Record what sessions and the server itself do; requests are recorded as such."""
+        """Record what sessions and the server itself do. Requests are recorded elsewhere."""
         effect = txn.effect
         if isinstance(effect, CreateSession):
             self.sessions[txn.session] = None
@@ -396,7 +397,7 @@ class Recorder(History):
         return self._clients.get(connection, NOBODY)
 
     def refusal(self, error: ZooKeeperError) -> None:
-        """Keep what an error says beyond its name, for the reply."""
+        """Keep the message of an error, for its reply."""
         self._reason = str(error)[:_LONGEST] if error.message or isinstance(error, Denied) else ""
 
     # --- in words ----------------------------------------------------------------------------------------
@@ -430,7 +431,7 @@ class Recorder(History):
 
 
 def _described(message: bytes | str) -> int:
-    """Return how many bytes the words for a message take at most."""
+    """Return the largest number of bytes of a message's description."""
     return _SMALL + _IN_WORDS * min(len(message), LARGE)
 
 
@@ -439,7 +440,7 @@ def _cut(text: str, most: int = _LONGEST) -> str:
 
 
 def _some_paths(paths: Sequence[str]) -> str:
-    """Show the first of some paths, as many as there is room for."""
+    """Show the first paths, as many as there is room for."""
     room, shown = _LONGEST, 0
     for path in paths:
         if shown and len(path) > room:
@@ -463,7 +464,7 @@ def selector(
     path: str | None = None,
     since: float = 0.0,
 ) -> Callable[[Entry], bool]:
-    """Return what tells whether an entry meets all conditions; see :meth:`.Controls.history`.
+    """Return a function that says whether an entry meets all conditions; see :meth:`.Controls.history`.
 
     :raises ValueError: for an unknown kind or operation.
     """

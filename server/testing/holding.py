@@ -3,16 +3,16 @@
 Four kinds of messages can be held: a *handshake* (a ConnectRequest has arrived), a *request*, a *reply*, and
 a watch *event*. The rules:
 
-1. A held handshake or request has not arrived yet: it is no sign of life, and the engine knows nothing of
-   it. A held reply or event has not been sent yet: the engine has done its work. It is as if the network were
-   slow.
-2. Clients count on replies in the order of their requests. So what comes behind a held request of the same
-   connection is held too, and so is each reply behind a held reply. It passes together with the one it waits
-   for. Pings and events pass: the session lives on, and an event may overtake a reply.
-3. Each held message has a number, and can be released or lost by it at any time. To release a later message
-   first is how a test reorders.
-4. When a connection ends, what is held of it is gone. Messages of more than 64 MiB together are not held: the
-   connection whose message is one too many is closed.
+1. A held handshake or request has not arrived yet: it is no sign of life, and the engine does not know it. A
+   held reply or event has not been sent yet: the engine has done its work. A slow network has the same
+   effect.
+2. Clients rely on replies in the order of their requests. So later requests of the same connection wait
+   behind a held request, and later replies behind a held reply. They pass together with the message that
+   they wait for. Pings and events pass, so that the session lives and an event may overtake a reply.
+3. Each held message has a number, by which it can be released or lost at any time. A test reorders messages
+   by releasing a later one first.
+4. When a connection ends, its held messages are lost. At most 64 MiB are held: a connection that exceeds
+   this is closed.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ MessageKind: TypeAlias = Literal["handshake", "request", "reply", "event"]
 MESSAGE_KINDS: tuple[MessageKind, ...] = get_args(MessageKind)
 
 _MOST_HELD = 64 * 1024 * 1024
-"""Bytes that may be held, of all connections together: far more than a test holds by intent."""
+"""The largest number of held bytes of all connections together: far more than a test holds on purpose."""
 _OVERHEAD = 512
-"""Bytes that a held message takes beside its own, roughly."""
+"""Bytes of memory that a held message takes beside its own bytes, roughly."""
 HEADER = struct.Struct(">ii").unpack_from  # records.RequestHeader
 
 
@@ -80,7 +80,7 @@ class _Hold:
 
     :ivar seconds: for how long each message is held; None for until it is released.
     :ivar left: how many more messages are held; None for no limit.
-    :ivar origin: by whom it was asked for (:mod:`.origin`).
+    :ivar origin: who asked for it (:mod:`.origin`).
     """
 
     number: int
@@ -129,7 +129,7 @@ class HoldingGate(FreezingGate):
 
     :param started: the server's clock at its start, in seconds.
     :param schedule: calls something at a time of that clock.
-    :ivar recorder: what records messages, if anything does; :meth:`update` follows a change of it.
+    :ivar recorder: the recorder of messages, if there is one. Call :meth:`update` after a change.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class HoldingGate(FreezingGate):
         connection.put_back(frame, ahead, now)
 
     def _hold_reply(self, connection: Connection, op: int, frame: bytes, kept: Kept, result: Result) -> None:
-        """Hold a reply, if it meets a hold or comes behind another one.
+        """Hold a reply, if a hold matches it or it comes after a held reply.
 
         :raises Withheld: if the reply is held.
         """
@@ -264,14 +264,14 @@ class HoldingGate(FreezingGate):
     # --- holding -----------------------------------------------------------------------------------------
 
     def hold(self, kind: MessageKind, selection: Selection, times: int | None, seconds: float | None) -> int:
-        """Hold what is selected from now on; returns the number of the hold."""
+        """Hold the selected messages from now on; returns the number of the hold."""
         number = next(self._numbers)
         self._holds[number] = _Hold(number, kind, selection, seconds, times, origin())
         self.update()
         return number
 
     def stop_holding(self, number: int) -> None:
-        """End a hold, and release what it holds.
+        """End a hold, and release its messages.
 
         :raises ValueError: for a number that is no hold's.
         """
@@ -284,7 +284,7 @@ class HoldingGate(FreezingGate):
         return list(self._holds)
 
     def holds_in_words(self) -> dict[int, tuple[str, str]]:
-        """Return what each hold is for, and by whom it was asked for, by number."""
+        """Return the selection and the origin of each hold, by number."""
         return {number: (hold.describe(), hold.origin) for number, hold in self._holds.items()}
 
     def held(self) -> list[HeldMessage]:
@@ -321,7 +321,7 @@ class HoldingGate(FreezingGate):
         self.update()
 
     def lose(self, numbers: Sequence[int]) -> None:
-        """Throw messages away.
+        """Drop messages.
 
         :raises ValueError: for a number that is not among :meth:`held`; then none is lost.
         """
@@ -342,7 +342,7 @@ class HoldingGate(FreezingGate):
                 raise ValueError(f"no message {number} is held; there are: {sorted(self._held) or 'none'}")
 
     def _hold_of(self, kind: MessageKind, wanted: Callable[[_Hold], bool]) -> _Hold | None:
-        """Find the first hold that a message meets."""
+        """Find the first hold that matches a message."""
         for hold in self._holds.values():
             if hold.kind == kind and hold.left != 0 and wanted(hold):
                 if hold.left is not None:
@@ -396,7 +396,7 @@ class HoldingGate(FreezingGate):
         return held
 
     def _follow(self, gone: _Held) -> None:
-        """Release what has only waited behind a message that is gone now."""
+        """Release the messages that only waited behind a message that is gone now."""
         kind = gone.message.kind
         if kind not in ("request", "reply"):
             return

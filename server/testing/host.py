@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 at_end: Final[list[Callable[[Callable[[], list[Finding]]], object]]] = []
-"""For the pytest plugin: called when a server or an ensemble of a test ends, in its thread, with what gives
-the advice about it. Raises nothing."""
+"""For the pytest plugin: called in the thread of a test's server or ensemble when it ends, with the source
+of its advice. Raises nothing."""
 
 
 class LocalServer(Controls):
@@ -64,7 +64,7 @@ class LocalServer(Controls):
 
 
 def take_over(server: Server, hostile: int | None = None) -> LocalServer:
-    """Put a server that runs into a test's hands; its history is recorded once somebody asks for that.
+    """Return the parts of a running server for a test. Its history is recorded once somebody asks for it.
 
     :param hostile: as for :class:`Launch`.
     """
@@ -91,8 +91,8 @@ def known_history(instance: Any, limit: attrs.Attribute[Any], value: int) -> Non
 def send_spans(running: Running | RunningEnsemble, url: str, stack: ExitStack) -> None:
     """Send a span for each request from now on.
 
-    :param stack: sends the last ones at its end.
-    :raises ValueError: if this is no URL of a collector.
+    :param stack: sends the last spans at its end.
+    :raises ValueError: the URL is not the URL of a collector.
     """
     from .spans import Exporter, Spans
 
@@ -105,8 +105,8 @@ def send_spans(running: Running | RunningEnsemble, url: str, stack: ExitStack) -
 class Launch:
     """The arguments with which a server is started.
 
-    :ivar http: makes what answers HTTP on the port of clients.
-    :ivar otlp: where spans are sent (:mod:`.spans`).
+    :ivar http: makes the HTTP server on the port for clients.
+    :ivar otlp: the URL to which spans are sent (:mod:`.spans`).
     :ivar patience: seconds of virtual time in which clients may do nothing but ping (:mod:`.virtual`).
     """
 
@@ -121,9 +121,9 @@ class Launch:
     otlp: str | None = attrs.field(default=None, validator=check_type)
 
     def _storage(self, stack: ExitStack) -> Storage | None:
-        """Read the data that the server starts with.
+        """Read the data with which the server starts.
 
-        :param stack: closes them at its end.
+        :param stack: closes the files at its end.
         :raises StorageError: if that is impossible.
         """
         if self.data is None:
@@ -169,10 +169,10 @@ class Launch:
 async def hosted(
     serve: Callable[..., Awaitable[None]], clock: Clock, ended: Callable[[], None]
 ) -> AsyncIterator[None]:
-    """Run what serves, from its start on, inside the ``async with``.
+    """Run a server inside the ``async with``.
 
     :param serve: takes a ``task_status``.
-    :param clock: stands still afterwards, for those who look at what is left.
+    :param clock: it is frozen afterwards, so that the rest can be inspected.
     :param ended: called at once when it ends, for any reason.
     """
 

@@ -1,7 +1,8 @@
 """The hostile server: behaviour that is legal but rare, all the time.
 
-What it does, and what of the protocol allows it. Connections, requests and replies are affected by
-:mod:`.chaos`, so by its rules; all else is drawn from one generator, in the order in which things happen:
+The table has its behaviour, and the rule of the protocol that allows it. :mod:`.chaos` affects connections,
+requests and replies by its own rules. All else is drawn from one random generator, in the order in which
+things happen:
 
 =====================================  ==================================================================
 children, ephemerals and identities    no order is promised (wire.md section 9.3; semantics.md section 5)
@@ -22,8 +23,8 @@ handshakes are refused now and then
 
 What it does not do:
 
-* It affects no ``close_session``: a session that a client has closed is over, so that checks for leaks hold.
-* It begins no delay while the server's clock stands still: the delay would not end.
+* It affects no ``close_session``: a session that a client has closed is over. So checks for leaks are right.
+* It begins no delay while the server's clock is frozen: the delay would not end.
 """
 
 from __future__ import annotations
@@ -55,15 +56,17 @@ _RATES: Final = {
     "delay_reply": 0.02,
     "refuse": 0.02,
 }
-"""Of each request or handshake: a suite of 100 requests meets a lost connection, and goes on."""
+"""Probabilities for each request or handshake: a suite of 100 requests meets a lost connection, and
+continues."""
 _LONGEST: Final = 0.05
-"""Seconds that a request or reply is delayed at most: other clients come first meanwhile."""
+"""Seconds: the longest delay of a request or reply, so that other clients come first."""
 _LATEST: Final = 0.25
-"""Seconds that an event is late at most, if no reply comes before: clients that wait for it lose little."""
+"""Seconds: the longest delay of an event, if no reply comes before. Clients that wait for it lose little
+time."""
 _MOST_LATE: Final = 64 * 1024
-"""Bytes of late events of one connection; with more, all of them are sent."""
+"""The largest number of bytes of late events of one connection. Above that, all of them are sent."""
 _GAPS: Final = (0, 0, 0, 1, 2, 5, 100)
-"""How many zxids are left out at a time: few, as the server that is started next begins 2**18 higher for each
+"""The number of zxids that are left out at a time: few, because the next server begins 2**18 higher for each
 ms that has passed."""
 
 _LISTS: Final = {
@@ -87,7 +90,7 @@ class _Late:
 
 
 class Misfortune(Chaos):
-    """What happens to connections, but for delays that would never end."""
+    """The faults of connections, without delays that would never end."""
 
     def __init__(self, seed: int, *, frozen: Callable[[], bool], **more: Any) -> None:
         super().__init__(seed, _RATES, longest=_LONGEST, cause="hostile", origin=BY_SERVER, **more)
@@ -101,8 +104,8 @@ class Misfortune(Chaos):
 class HostileGate(MessageGate):
     """The gate of a hostile server.
 
-    :param seed: starts all that is random.
-    :param frozen: whether the server's clock stands still.
+    :param seed: the seed of all random numbers.
+    :param frozen: returns whether the server's clock is frozen.
     :param names: the names of sessions.
     """
 
@@ -198,7 +201,7 @@ class HostileGate(MessageGate):
     # --- what has no order -------------------------------------------------------------------------------
 
     def _stirred(self, op: int, body: bytes) -> bytes:
-        """Bring the lists of a reply into another order."""
+        """Shuffle the lists of a reply."""
         if op in _LISTS:
             response = OpCode(op).response
             assert response is not None
@@ -219,7 +222,7 @@ class HostileGate(MessageGate):
         setattr(record, name, items)
 
     def _stir_ephemerals(self, session: int) -> None:
-        """Let one ephemeral of a session go last, so that its end deletes them in any order."""
+        """Move one ephemeral of a session to the end, so that the session's end deletes them in any order."""
         owned = self._service.engine.tree.ephemerals.get(session)
         if owned is not None and self._random.random() < 0.5:
             first = next(iter(owned))

@@ -28,7 +28,8 @@ class ServerDied(RuntimeError):
 
 
 class InThread(ABC, Generic[Local]):
-    """What runs in a daemon thread. Use it with ``with``, or call :meth:`start` and :meth:`stop`."""
+    """A server or an ensemble in a daemon thread. Use it with ``with``, or call :meth:`start` and
+    :meth:`stop`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,8 +183,8 @@ class InThread(ABC, Generic[Local]):
             del error  # its traceback holds this frame
 
     def _wait(self, wait: Callable[[], Awaitable[None]]) -> Any:
-        """Run an async function in the server's thread, to its end; where an event loop runs in the caller's
-        thread, return an awaitable of it.
+        """Run an async function in the server's thread to its end. If an event loop runs in the caller's
+        thread, return an awaitable instead.
 
         :raises ServerStopped: the server does not run, or ends meanwhile.
         :raises ServerDied: the server has died.
@@ -244,7 +245,7 @@ class InThread(ABC, Generic[Local]):
 
     @property
     def _local(self) -> Local:
-        """What runs, for use in its thread.
+        """The parts of the server, for use in its thread.
 
         :raises ServerStopped: the server does not run.
         :raises ServerDied: the server has died.
@@ -269,7 +270,7 @@ class InThread(ABC, Generic[Local]):
 
 
 async def _in_trio(future: Future[T]) -> T:
-    """Wait in a trio run for what happens in another thread."""
+    """Wait in a trio run for a result from another thread."""
     token, done = trio.lowlevel.current_trio_token(), trio.Event()
 
     def wake(_: Future[T]) -> None:

@@ -74,7 +74,7 @@ def _begin(running: Running, given: dict[str, int | None]) -> _Count:
 
 
 class _Count(Observer):
-    """What the clients of one server need."""
+    """The needs of the clients of one server."""
 
     def __init__(
         self, running: Running, *, watches: int | None, requests: int | None, znodes: int | None
@@ -100,7 +100,7 @@ class _Count(Observer):
         self._look()
 
     def end(self) -> list[str]:
-        """Return what was exceeded, in words."""
+        """Return the exceeded limits, in words."""
         self._running.receive()
         self._look()
         self._running.unobserve(self)

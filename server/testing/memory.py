@@ -1,7 +1,8 @@
 """A client's end of a connection without a socket.
 
-There is no task and no buffer behind it: what the client sends is handled while it sends, and it takes the
-server's output itself. So a reply waits as soon as ``send_all`` returns, and nothing depends on scheduling.
+There is no task and no buffer behind it. Bytes that the client sends are handled inside ``send_all``, and
+the client takes the server's output itself. So the reply waits as soon as ``send_all`` returns, and nothing
+depends on scheduling.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _RECEIVE = 64 * 1024  # bytes
 class MemoryStream(trio.abc.HalfCloseableStream):
     """One client's end.
 
-    :param settle_others: sends what waits on other connections.
+    :param settle_others: sends the waiting output of other connections.
     :param endpoint: as for :meth:`.Service.accept`.
     """
 
@@ -59,7 +60,7 @@ class MemoryStream(trio.abc.HalfCloseableStream):
         self._news.set()  # the connection calls no wake-up for output that it makes at once
 
     def pump(self) -> None:
-        """Let the connection handle what was sent, as far as it may read."""
+        """Let the connection handle the sent bytes, as far as it may read."""
         connection = self.connection
         while connection is not None and not connection.close_expected:
             try:

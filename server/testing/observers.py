@@ -1,7 +1,7 @@
-"""What hears of things as they happen: for a test that waits, and for the names of sessions.
+"""Observers of requests and sessions: for a test that waits, and for the names of sessions.
 
-Observers are called in the midst of a request or a transaction. So an observer only looks at the server's
-parts: it changes nothing, and calls no control.
+Observers are called in the middle of a request or a transaction. So an observer only reads the server's
+parts: it changes nothing and calls no control.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..net.service import java_address
 from .operations import Selection
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,23}", re.ASCII)
-"""No number and no address; shorter than the narrowest column of a timeline."""
+"""A name is neither a number nor an address, and is shorter than the narrowest column of a timeline."""
 _ADDRESS = re.compile(r"\[(?P<v6>[^]]*)\](:(?P<port6>\d+))?|(?P<v4>[^:]*):(?P<port4>\d+)|(?P<host>.*)")
 _MOST_EXPECTED = 1000
 _MOST_NAMED = 10_000
-"""Sessions that keep their names; the oldest go first."""
+"""The largest number of named sessions; the oldest names are dropped first."""
 
 
 @attrs.frozen
@@ -53,22 +53,22 @@ class Address:
 
 
 class Observer:
-    """Hears of everything; subclasses override what they need."""
+    """The base of observers. Subclasses override the methods that they need."""
 
     def request(self, connection: Connection, op: int, frame: bytes) -> None:
         """A request is about to be handled."""
 
     def attached(self, connection: Connection, resumed: bool) -> None:
-        """A connection has its session; all observers hear this before ``happened``."""
+        """A connection has its session. All observers get this before ``happened``."""
 
     def happened(self) -> None:
-        """The tree, the sessions, or the messages that are held may be others than before."""
+        """The tree, the sessions or the held messages may have changed."""
 
 
 class Wait(Observer):
-    """Waits until something is the case.
+    """Waits until a condition holds.
 
-    :param look: whether it is; called each time when it may have become so.
+    :param look: returns whether it holds; called at each change.
     """
 
     def __init__(self, look: Callable[[], bool]) -> None:
@@ -80,16 +80,16 @@ class Wait(Observer):
             self._met.set()
 
     async def until_met(self, seconds: float) -> bool:
-        """Return True as soon as it has been the case; False after so many seconds of real time."""
+        """Return True as soon as the condition has held; False after so many seconds of real time."""
         with trio.move_on_after(seconds):
             await self._met.wait()
         return self._met.is_set()
 
 
 class RequestWait(Wait):
-    """Waits until so many requests have come.
+    """Waits until a number of requests have come.
 
-    :ivar seen: how many have come.
+    :ivar seen: the number of requests so far.
     """
 
     def __init__(self, selection: Selection, count: int) -> None:
@@ -104,10 +104,10 @@ class RequestWait(Wait):
 
 
 class AddressWait(Wait):
-    """Waits until so many connections from an address have a session. At an event it looks at no connection,
-    but for those that it has found, if they are enough.
+    """Waits until a number of connections from an address have a session. At an event it checks only the
+    connections that it has found, once they are enough.
 
-    :param connections: all that there are, which may change.
+    :param connections: all present connections; the collection may change.
     """
 
     def __init__(self, address: Address, connections: Collection[Connection], count: int) -> None:
@@ -127,7 +127,7 @@ class AddressWait(Wait):
 
 
 class SessionNames(Observer):
-    """Names that a test has given to sessions, or will give to the next ones."""
+    """Names that a test has given to sessions, or reserved for later sessions."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
@@ -161,8 +161,8 @@ class SessionNames(Observer):
     def expect(self, name: str, address: str | None) -> None:
         """Give a name to the next new session.
 
-        :param address: which the session comes from, with or without a port; None is any.
-        :raises ValueError: if this is no name or no address, or too many are expected.
+        :param address: the address of the session's client, with or without a port; None for any.
+        :raises ValueError: the name or the address is malformed, or too many names wait for sessions.
         """
         check_name(name)
         if len(self._expected) >= _MOST_EXPECTED:

@@ -1,4 +1,4 @@
-"""Requests as a test names them: operations by word, znodes by glob."""
+"""The words with which a test selects requests: operations by name, znodes by glob."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def name_of(op: int) -> str:
 
 
 def op_codes(op: str | Iterable[str] | None) -> frozenset[int]:
-    """Return the op codes meant by one or several words; None is everything but pings.
+    """Return the op codes of one or several words; None means everything except pings.
 
     Underscores and capitals do not matter.
 
@@ -98,8 +98,8 @@ class Selection:
     :ivar ops: op codes.
     :ivar pattern: a path of the message must match it; None for any message.
     :ivar session: a session's id; None for any.
-    :ivar named: the operations as a test has named them; empty for any.
-    :ivar path: the pattern as the test has written it.
+    :ivar named: the names of the operations from the test; empty for any.
+    :ivar path: the pattern from the test.
     """
 
     ops: frozenset[int]
@@ -116,17 +116,17 @@ class Selection:
         return cls(op_codes(op if op is None else named), pattern, session, named, path)
 
     def describe(self, kind: str) -> str:
-        """Put it into words, for messages of a kind."""
+        """Describe the selection in words, for messages of a kind."""
         where = "" if self.path is None else f" on {self.path}"
         whose = "" if self.session is None else f" of session {session_text(self.session)}"
         return f"{' or '.join(self.named) or f'any {kind}'}{where}{whose}"
 
     def has_request(self, session: int, op: int, frame: bytes) -> bool:
-        """Return whether a request of this session is meant."""
+        """Return whether a request of this session is selected."""
         return op in self.ops and self.has_paths(session, lambda: paths_in(op, frame))
 
     def has_paths(self, session: int, paths: Callable[[], Iterable[str]]) -> bool:
-        """Return whether a message of this session about one of these paths is meant."""
+        """Return whether a message of this session about one of these paths is selected."""
         if self.session not in (None, session):
             return False
         pattern = self.pattern

@@ -1,8 +1,8 @@
-"""By whom a control is asked for: by the test, in the server's own process, or over HTTP. The rule:
+"""The origin of a control: the test, in the server's own process, or a request over HTTP. The rules:
 
-* What is asked for over HTTP says so at its end, as ``(over HTTP)``: the line of the control, and the lines
-  of what it does later (a fault, chaos, a hold, a nemesis). So does the reason why it closes a connection.
-* What the test does says nothing more. Notes are the words of whoever writes them, and stay as they are.
+* A control over HTTP is marked with ``(over HTTP)``: its own line, the lines of its later effects (a fault,
+  chaos, a hold, a nemesis), and the reason with which it closes a connection.
+* A control of the test has no mark. Notes are never marked.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final
 BY_TEST: Final = "by the test"
 OVER_HTTP: Final = "over HTTP"
 BY_SERVER: Final = "by the server"
-"""What a hostile server does by itself."""
+"""The origin of everything that a hostile server does by itself."""
 
 _origin: Final = ContextVar("origin", default=BY_TEST)
 
 
 @contextmanager
 def over_http() -> Iterator[None]:
-    """Inside the ``with``, what this task asks for comes over HTTP."""
+    """Inside the ``with``, the controls of this task come over HTTP."""
     token = _origin.set(OVER_HTTP)
     try:
         yield
@@ -31,12 +31,12 @@ def over_http() -> Iterator[None]:
 
 
 def origin() -> str:
-    """Return by whom a control is asked for that is called now."""
+    """Return the origin of a control that is called now."""
     return _origin.get()
 
 
 def mark(of: str | None = None) -> str:
-    """Return the mark at the end of a line.
+    """Return the mark for the end of a line.
 
     :param of: an :func:`origin`; None: that of now.
     """

@@ -1,14 +1,14 @@
 """The pytest plugin: fixtures, options, and the report of a failing test about its server.
 
-* The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``, of which
-  :mod:`.factories` makes more. Those that are clients of ours are in a plugin that is only named here.
+* The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``;
+  :mod:`.factories` makes more. The fixtures for clients of this project are in another plugin.
 * An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
-* If a test fails, its report gets the timeline and the tree of each server that its fixtures have started, or
-  the test itself.
+* If a test fails, its report gets the timeline and the tree of each server that its fixtures or the test
+  itself have started.
 * With ``--zk-timeline`` every report has them, or none. A test that hangs shows them too (:mod:`.hangs`).
-* With ``--zk-hold-on-failure`` the servers of the fixtures are kept until somebody presses Enter, to be
-  looked at in a browser.
-* Nothing of the server is imported until a fixture is used, because pytest loads this module in every suite.
+* With ``--zk-hold-on-failure`` the servers of the fixtures run until somebody presses Enter, so that you can
+  look at them in a browser.
+* The server is imported only when a fixture is used, because pytest loads this module in every suite.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _OPTIONS = {
     "hosts": ("HOSTS", "connect string of a running server or ensemble: zk_noproc, and zk_client by default"),
-    "port": ("PORT", "port of zk_proc (default: one of the kernel's choosing)"),
+    "port": ("PORT", "port of zk_proc (default: a free one)"),
     "exec": ("COMMAND", "command of zk_proc (default: the server of this Python)"),
     "args": ("ARGS", "more arguments for zk_proc"),
     "tick_time": ("MS", "tick of zk_server (default: 2000)"),
-    "hostile": ("SEED", "zk_server shows behaviour that is legal but rare, all the time"),
+    "hostile": ("SEED", "zk_server does all the time what ZooKeeper may do but rarely does"),
     "otlp": ("URL", "an OpenTelemetry collector, which gets the spans of zk_server and zk_ensemble"),
     "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
 }
@@ -44,7 +44,8 @@ _BUDGET = "seconds that each sweep may take (default: what the test says, or 10)
 _LIMITS = "zk_limits(watches=, requests=, znodes=): a client that needs more fails the test (docs/testing.md)"
 _MARKER = "zk_sweep(**options): run an async test with every fault and in every order (docs/sweep.md)"
 _WHEN = ("always", "failed", "never")
-_TIMELINE = "the report of which tests has timeline and tree: always (pytest -rP shows them), failed, never"
+_TIMELINE = "which tests have timeline and tree in their reports: always (pytest -rP shows them), failed, "
+"never"
 _ADVISE = "show what clients have done wrong, after the run; =error: such tests fail (docs/advisor.md)"
 
 pytest_plugins = ["pyzk.server.app.client_fixtures"]
@@ -73,10 +74,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--zk-advise", dest="zk_advise", **mode, help=_ADVISE)
     parser.addini("zk_advise", f"warn: {_ADVISE}", default="")
     group.addoption("--zk-sweep-budget", dest="zk_sweep_budget", metavar="SECONDS", type=float, help=_BUDGET)
-    text = "run only what this token of a report says, in each sweep"
+    text = "run only the run of this token (from a report), in each sweep"
     group.addoption("--zk-sweep-replay", dest="zk_sweep_replay", metavar="TOKEN", help=text)
     text = "append the report of each sweep to this file, a JSON object each"
-    page = "write the report of the last sweep that fails to this file, as a page that plays it"
+    page = "write the report of the last failing sweep to this file, as a page that plays it"
     group.addoption("--zk-sweep-html", dest="zk_sweep_html", metavar="FILE", help=page)
     group.addoption("--zk-sweep-json", dest="zk_sweep_json", metavar="FILE", help=text)
     parser.addini("zk_advise_ignore", "rules of --zk-advise that are left out", type="args", default=[])
@@ -131,7 +132,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture
 def zk_sweep(request: pytest.FixtureRequest) -> Callable[..., object]:
-    """:func:`pyzk.server.testing.sweep`, with the options of the command line; what failed comes first."""
+    """:func:`pyzk.server.testing.sweep`, with the options of the command line; runs that failed before come
+    first."""
     from ..sweep.in_pytest import sweeper
 
     return sweeper(request.node)
@@ -185,7 +187,7 @@ def _servers_of(item: pytest.Item) -> Iterator[tuple[str, EmbeddedServer | Embed
 
 
 def _leave_out_what_it_says(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
-    """Leave out the timeline that the error has shown already."""
+    """Leave out the timeline if the error has shown it already."""
     error = None if call.excinfo is None else call.excinfo.value
     hosts = getattr(error, "hosts", None) if type(error).__name__ == "NotInTime" else None
     if hosts is not None:
@@ -194,7 +196,7 @@ def _leave_out_what_it_says(report: pytest.TestReport, call: pytest.CallInfo[Non
 
 
 def _hold(item: pytest.Item) -> None:
-    """Wait for Enter while the servers of a test still run, where somebody can press it."""
+    """Wait for Enter while the servers of a test still run, if somebody can press it."""
     from .controls import Controls
 
     servers = [
@@ -214,7 +216,7 @@ def _hold(item: pytest.Item) -> None:
             print(f"\n{item.nodeid} has failed; it is not held: standard input is neither terminal nor pipe")
             return
         print(f"\n{item.nodeid} has failed; it is held: {', '.join(servers)}")
-        input("Press Enter to go on. ")
+        input("Press Enter to continue. ")
     except EOFError:
         print("\nIt is held no longer: standard input has ended.")
     finally:

@@ -1,12 +1,11 @@
-"""The latest that clients have done, recorded from the start of the command, while it costs next to nothing.
+"""The latest requests of clients, recorded from the start of the command, while this is cheap.
 
-* A recorded request costs a few microseconds more, and so must be seldom. The history may grow by
-  :data:`RATE` entries in a second, on average, and by :data:`ENTRIES` at once: that takes less than 1 % of a
-  core.
-* When more come, nothing is recorded, and no gate is between clients and the engine. What was recorded is
-  forgotten: a history with a hole would mislead. After 10 s with few requests the server begins
-  again. The first entry then says why nothing is known of earlier.
-* Pings are left out, so that idle clients do not drive out what others did.
+* A recorded request costs a few microseconds more. The history may grow by :data:`RATE` entries in a second,
+  on average, and by :data:`ENTRIES` at once: this takes less than 1 % of a core.
+* When more entries come, nothing is recorded, and no gate is between clients and the engine. The history is
+  cleared, because a history with a hole would mislead. After 10 s with few requests the recording begins
+  again. The first entry then says why earlier entries are missing.
+* Pings are left out, so that idle clients do not fill the history.
 * Once somebody asks for the history (:meth:`.running.Running.begin_history`), all is recorded.
 """
 
@@ -25,15 +24,15 @@ from .running import Running
 ENTRIES: Final = 2000
 """Entries that are kept."""
 RATE: Final = 1000
-"""Entries in a second that may come for long."""
+"""The highest rate of entries in a second over a long time."""
 _MOST_CLIENTS: Final = 1000
-"""With more, nothing is recorded: each would be numbered at each beginning."""
+"""With more connections, nothing is recorded, because each of them is numbered at each beginning."""
 _PAUSE: Final = 1.0
-"""Seconds between two looks at how much comes."""
+"""Seconds between two looks at the rate."""
 _QUIET: Final = 10
-"""Looks in turn that have seen few messages: then recording begins again."""
+"""Recording begins again after this many looks in turn that saw few messages."""
 _FEWEST: Final = RATE // 10
-"""Entries that are earned meanwhile: with fewer, more come than may."""
+"""The allowance of entries for that time. If fewer are left, the rate is too high."""
 HOLE: Final = (
     f"the history begins here: before, more than {RATE:,} entries came in a second"
     " (pyzk-server --record all: from the start)"
@@ -41,9 +40,9 @@ HOLE: Final = (
 
 
 class RecentRecorder(Recorder):
-    """A history that says when it grows too fast.
+    """A history that notices when it grows too fast.
 
-    :param too_fast: is called then, in the midst of a request.
+    :param too_fast: called then, in the middle of a request.
     :ivar is_whole: whether everything is recorded now, however fast it comes.
     """
 
@@ -78,7 +77,7 @@ class RecentRecorder(Recorder):
             super().reply(connection, op, kept, now, result)
 
     def begin_again(self) -> None:
-        """Forget all, and say so to those who read the history, not to those who listen to it."""
+        """Clear the history, and say so to its readers, not to its listeners."""
         self.forget()
         self._left, self._since = ENTRIES, self._now()
         self._entries.append(("note", self._now(), 0, NOBODY, {"text": HOLE}))
@@ -100,7 +99,7 @@ class RecentRecorder(Recorder):
 
 
 class Recent:
-    """Has a server record the latest while that is cheap.
+    """Makes a server record the latest entries while this is cheap.
 
     :param running: a server that records nothing yet.
     """
@@ -136,7 +135,7 @@ class Recent:
         return stats.packets_received + stats.packets_sent
 
     def _look(self) -> None:
-        """Begin again if little has come for long."""
+        """Begin again if few messages have come for a while."""
         running, before = self._running, self._messages
         self._messages = self._count()
         if running.records:

@@ -22,12 +22,12 @@ from .origin import mark
 HISTORY_LIMIT = 20_000
 """Entries of the history that are kept by default; a request makes two."""
 _MEMORY_HOST = "127.0.0.1"
-"""The address that clients without a socket are said to come from; their ports count from 1."""
+"""The address of clients without a socket; their ports are numbers from 1."""
 LATE = "the history begins here: what came before was not recorded (pyzk-server --record all: from the start)"
 
 
 class Running(Advised):
-    """A server that runs, in parts: for tests of the server itself, and in its own thread only.
+    """The parts of a running server: for tests of the server itself, and only in its own thread.
 
     :param record: whether the history is recorded; None: from :meth:`begin_history` on.
     :param history_limit: how many entries are kept.
@@ -35,7 +35,7 @@ class Running(Advised):
     :cvar is_ensemble: False: entries of the history name no server.
     :ivar started: the server's clock at the start, in seconds.
     :ivar records: whether the whole history is recorded now, and not the latest alone (:mod:`.recent`).
-    :ivar recorder: None if nobody wants to know what happens.
+    :ivar recorder: the recorder of the history; None if nobody needs it.
     :ivar streams: the connections without a socket.
     :ivar names: the names of sessions.
     :ivar endpoints: host and port of each endpoint, by its name.
@@ -94,13 +94,13 @@ class Running(Advised):
         return self.service.settings.max_buffer
 
     def receive(self) -> None:
-        """Handle what has arrived at the sockets."""
+        """Handle the input that has arrived at the sockets."""
         self.server.receive()
 
     def open_stream(self, endpoint: str = "") -> MemoryStream:
         """Connect without a socket; returns the client's end.
 
-        :param endpoint: the name of the endpoint by which the client comes.
+        :param endpoint: the name of the client's endpoint.
         """
         self._memory_ports += 1
         peer = (_MEMORY_HOST, self._memory_ports)
@@ -119,7 +119,8 @@ class Running(Advised):
     # --- who wants to know what happens ------------------------------------------------------------------
 
     def begin_history(self) -> None:
-        """Record the history from now on. Does nothing if that is done, or is not to be done."""
+        """Record the history from now on. Does nothing if it is recorded already, or with
+        ``record=False``."""
         if self._may_record and not self.records:
             is_late = self.told is None and self.engine.stats.packets_received > 0
             self._keep_history()
@@ -134,7 +135,7 @@ class Running(Advised):
             self.recorder.keep(self._history_limit)
 
     def listen(self, listener: Listener) -> None:
-        """Tell everything that happens, in words and at once, until :meth:`stop_listening`."""
+        """Call a function with each entry at once, in words, until :meth:`stop_listening`."""
         self.begin_telling().listeners.append(listener)
 
     def stop_listening(self, listener: Listener) -> None:
@@ -145,7 +146,7 @@ class Running(Advised):
             self.end_telling()
 
     def begin_telling(self) -> Recorder:
-        """Have a recorder from now on, for those who want to hear what happens."""
+        """Have a recorder from now on, for listeners and observers."""
         if self.recorder is None:
             self.use(self._new_recorder(0))
         assert self.recorder is not None
@@ -161,7 +162,7 @@ class Running(Advised):
         return self.recorder if self.recorder is not None and self.recorder.limit else None
 
     def last_entries(self, most: int) -> Iterable[Entry]:
-        """Return the last entries of the history, the oldest first; none, if none is recorded."""
+        """Return the last entries of the history, the oldest first; an empty list if nothing is recorded."""
         return () if self.recorder is None else self.recorder.last_entries(most)
 
     def wall_clock(self, seconds: float) -> float:
@@ -172,7 +173,7 @@ class Running(Advised):
         return Recorder(self.service, self.clock.now, self.started, limit)
 
     def use(self, recorder: Recorder | None) -> None:
-        """Have this recorder hear what happens, and no other. It has the listeners of the one before."""
+        """Use this recorder and no other. It gets the listeners of the one before."""
         if recorder is not None and self.recorder is not None:
             recorder.listeners = self.recorder.listeners
         self.recorder = self.gate.recorder = recorder
@@ -201,7 +202,7 @@ class Running(Advised):
         self.gate.happened()
 
     def reset(self) -> None:
-        """Be as a fresh server, once all connections are closed."""
+        """Become like a fresh server, once all connections are closed."""
         self.clock.freeze(self._frozen_at_start)
         now = self.started = self.clock.now()
         self.service.refusing = False
@@ -215,7 +216,7 @@ class Running(Advised):
             self.recorder.clear(self.engine, now)
 
     def observe(self, observer: Observer) -> None:
-        """Tell an observer what happens, until :meth:`unobserve`."""
+        """Call an observer until :meth:`unobserve`."""
         if observer not in self.gate.observers:
             self.gate.observers = [*self.gate.observers, observer]  # not while it is gone through
         self._attach()
@@ -243,7 +244,7 @@ class Running(Advised):
         self.observe(self.names)
 
     def _attach(self) -> None:
-        """Have the engine tell its transactions to whom they concern."""
+        """Let the engine pass its transactions to their listeners."""
         if self.gate.observers or self._followers:
             self.engine.on_txn = self._transaction
         elif self.recorder is not None:

@@ -1,4 +1,4 @@
-"""A pretend ensemble that runs inside a test, in parts: the servers, their clock, gates, and one history."""
+"""The parts of a pretend ensemble inside a test: the servers, their clock, gates, and one history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .running import LATE, Running
 
 
 class _Part(Running):
-    """One server of an ensemble, in parts."""
+    """The parts of one server of an ensemble."""
 
     def __init__(
         self, ensemble: RunningEnsemble, number: int, server: Server, record: bool | None, history_limit: int
@@ -46,13 +46,13 @@ class _Part(Running):
 
 
 class RunningEnsemble(Advised):
-    """An ensemble that runs, in parts: for its own thread only.
+    """The parts of a running ensemble, only for its own thread.
 
-    :param record: whether the history is recorded; None: once somebody asks for that.
+    :param record: whether the history is recorded; None: once somebody asks for it.
     :param history_limit: how many entries are kept, for each server and for all together.
     :cvar is_ensemble: True: entries of the history name their server.
     :ivar host: the servers with their sockets.
-    :ivar parts: what each server consists of, by number.
+    :ivar parts: the parts of each server, by number.
     :ivar history: the history of all servers; empty until it is recorded.
     :ivar names: the names of sessions.
     :ivar started: the clock at the start, in seconds.
@@ -92,7 +92,7 @@ class RunningEnsemble(Advised):
             server.controls = controls_of(number)
 
     def add(self, address: ServerAddress) -> None:
-        """Make a further server, which does not run yet.
+        """Make a further server. It does not run yet.
 
         :raises OSError: its address cannot be bound.
         """
@@ -110,7 +110,7 @@ class RunningEnsemble(Advised):
         return next(iter(self.parts.values())).max_buffer
 
     def receive(self) -> None:
-        """Handle what has arrived at the sockets of all servers."""
+        """Handle the input that has arrived at the sockets of all servers."""
         self.host.receive()
         self.host.ensemble.now = max(self.host.ensemble.now, self.now_ms())
 
@@ -142,7 +142,7 @@ class RunningEnsemble(Advised):
                     part.enter(LATE, kind="note")
 
     def listen(self, listener: Listener) -> None:
-        """Tell everything that happens, in words and at once, until :meth:`stop_listening`."""
+        """Call a function with each entry at once, in words, until :meth:`stop_listening`."""
         self.history.listeners.append(listener)
         for part in self.parts.values():
             part.begin_telling()
@@ -159,7 +159,7 @@ class RunningEnsemble(Advised):
         return self.history if self.history.limit else None
 
     def last_entries(self, most: int) -> Iterable[Entry]:
-        """Return the last entries of the history, the oldest first; none, if none is recorded."""
+        """Return the last entries of the history, the oldest first; an empty list if nothing is recorded."""
         return self.history.last_entries(most)
 
     def wall_clock(self, seconds: float) -> float:

@@ -37,16 +37,15 @@ class SessionInfo:
 
 SessionRef: TypeAlias = int | str | SessionInfo | Any
 """A session's id; a text such as ``"holder-of:/locks/x"`` or ``"owner-of:/workers/1"``, a name or an address
-(:mod:`.finding`); a :class:`SessionInfo`; or a client that tells its own: those of :mod:`pyzk.client`,
-:mod:`pyzk.blocking` and :mod:`pyzk.aio`, and their ``session``; anything with a ``session_id``, or with
-kazoo's ``client_id``."""
+(:mod:`.finding`); a :class:`SessionInfo`; or a client: a client of :mod:`pyzk.client`, :mod:`pyzk.blocking`
+or :mod:`pyzk.aio`, or its ``session``; or any object with a ``session_id``, or with kazoo's ``client_id``."""
 
 
 def session_id_of(session: SessionRef) -> int:
     """Return the id of a session.
 
-    :raises TypeError: for an object that names no session.
-    :raises UnknownSessionError: for a client that has no session.
+    :raises TypeError: the object names no session.
+    :raises UnknownSessionError: the client has no session.
     """
     if isinstance(session, SessionInfo):
         return session.id

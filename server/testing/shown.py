@@ -2,7 +2,7 @@
 
 * A server is noted when it starts, and stays known after its end: a test that fails leaves the ``async with``
   of its server before pytest hears of the failure.
-* While the thread of a server runs, that thread is asked; afterwards nobody else looks at the server.
+* While the thread of a server runs, only that thread reads the server. Afterwards any thread may read it.
 * Only the last servers of a test are kept, and only until its end.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .host import LocalServer
 
 _MOST: Final = 4
-"""Servers of a test that are shown: each keeps its history and its tree."""
+"""The largest number of shown servers of a test: each keeps its history and its tree."""
 _LINES: Final = 200
 """Lines of a timeline."""
 
@@ -65,15 +65,15 @@ def note(server: LocalServer | LocalEnsemble) -> None:
 
 
 def forget(running: object) -> None:
-    """Forget a server: somebody else shows it."""
+    """Forget a server, because another report shows it."""
     for entry in list(_started or ()):
         if entry[0].running is running and _started is not None:
             _started.remove(entry)
 
 
 def started() -> list[tuple[str, Any, Callable[[Callable[[], Any]], Any], bool]]:
-    """Return what was noted: a title, the server, what calls a function in its thread, and whether that is
-    this thread."""
+    """Return the noted servers: title, server, a function that calls others in its thread, and whether that
+    is this thread."""
     here = threading.get_ident()
     return [
         (f"server at {server.hosts}", server, call, thread == here)
@@ -82,7 +82,7 @@ def started() -> list[tuple[str, Any, Callable[[Callable[[], Any]], Any], bool]]
 
 
 def take() -> Iterator[tuple[str, str]]:
-    """Return title and text of what is to be shown of the servers, and forget them."""
+    """Return title and text for the report of each server, and forget the servers."""
     while _started:
         server, call, _ = _started.popleft()
         try:
@@ -92,12 +92,11 @@ def take() -> Iterator[tuple[str, str]]:
 
 
 def pictures(servers: list[tuple[str, Any]], last: str, patience: float) -> Iterator[tuple[str, str]]:
-    """Return title and text of what is to be shown of the servers, at any moment: a handler of signals calls
-    this.
+    """Return title and text for the report of each server, at any moment: the handler of a signal calls this.
 
     :param servers: the servers of fixtures, by name.
     :param last: what the last line of the timeline says.
-    :param patience: seconds that the thread of a server has to answer.
+    :param last: the last line of the timeline.
     """
     asked: list[tuple[str, Callable[[], Any]]] = [
         (name, partial(sections, name, server, last)) for name, server in servers
@@ -129,7 +128,7 @@ def _answer(look: Callable[[], Any]) -> Any:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While a server runs in an event loop: have a picture taken before the loop's own handler of Ctrl-C."""
+    """While a server runs in an event loop, take a picture before the loop's own handler of Ctrl-C runs."""
     if at_interrupt is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -146,7 +145,7 @@ def interruptible() -> Iterator[None]:
 
 
 def sections(name: str, server: Any, last: str = TEST_ENDED) -> list[tuple[str, str]]:
-    """Return title and text of what is to be shown of a server or an ensemble.
+    """Return title and text for the report of a server or an ensemble.
 
     :param last: what the last line of the timeline says.
     """
@@ -162,5 +161,5 @@ def sections(name: str, server: Any, last: str = TEST_ENDED) -> list[tuple[str, 
 
 
 def _safe(text: str) -> str:
-    """Escape what a terminal would obey: clients choose paths and data."""
+    """Escape control characters of terminals, because clients choose paths and data."""
     return "\n".join(map(printable, text.split("\n")))

@@ -1,4 +1,4 @@
-"""The whole tree, put aside and brought back, for test suites that prepare much and change little.
+"""Copies of the whole tree, for test suites that prepare much and change little.
 
 A synchronous control does either in one go. :func:`take` and :func:`bring_back` do it in steps, so that
 clients are served meanwhile; :mod:`...core.replacing` says what they see. A server that keeps a log has the
@@ -21,7 +21,7 @@ from ..core.znode import Znode, copy_tree
 from .running import Running
 
 _ZNODE = 150
-"""Bytes that the copy of a znode takes, its data not counted, in a tree of 100,000."""
+"""Bytes of memory for the copy of a znode, without its data, in a tree of 100,000."""
 
 
 def size_of(tree: DataTree) -> int:
@@ -56,7 +56,7 @@ class Snapshot:
 
     @classmethod
     def served(cls, engine: Engine) -> Snapshot:
-        """Return the tree itself, which still changes: forget it when it is not served any more."""
+        """Return the tree itself, which still changes. Forget it when the server no longer serves it."""
         tree = engine.tree
         return cls(engine.zxid, size_of(tree), tree.nodes["/"], len(tree) - 1, frozenset())
 
@@ -65,9 +65,9 @@ class Snapshot:
         return self._root is engine.tree.nodes["/"]
 
     def restore(self, engine: Engine) -> None:
-        """Make the tree what it was; ephemerals of sessions that are over stay away.
+        """Restore the tree, without ephemerals of sessions that are over.
 
-        It takes one zxid, and watches fire for what differs.
+        It takes one zxid, and watches fire for the differences.
         """
         # no client may ever see a zxid that is smaller than one it has seen
         gone = replacing.over(engine, self._owners)
@@ -90,13 +90,14 @@ class Snapshot:
             self._readers.pop()
 
     def forget(self) -> replacing.Steps:
-        """Free the memory of the copy, in steps; not while it is brought back. It is of no use afterwards."""
+        """Free the memory of the copy, in steps, but not during its restore. The copy cannot be used
+        afterwards."""
         if not self._readers:
             yield from replacing.dismantle(self._root)
 
 
 def take(running: Running) -> Generator[None, None, Snapshot]:
-    """Take a copy of the tree as it is when this returns, in steps."""
+    """Take a copy of the tree in steps. It is the tree at the moment when this returns."""
     while True:
         engine, touched = running.engine, replacing.Touched()
         try:
@@ -112,10 +113,10 @@ def take(running: Running) -> Generator[None, None, Snapshot]:
 def bring_back(
     running: Running, snapshot: Snapshot, about_to: Callable[[], object]
 ) -> Generator[None, None, replacing.Steps]:
-    """Make the tree what it was, prepared in steps, and replaced in the last one.
+    """Restore the tree: prepare it in steps, and replace it in the last step.
 
     :param about_to: called at the beginning of the last step.
-    :returns: frees what was replaced, in steps.
+    :returns: a generator that frees the replaced tree, in steps.
     """
     while True:
         engine, touched = running.engine, replacing.Touched()

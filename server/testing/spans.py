@@ -1,4 +1,4 @@
-"""Spans: what unmodified clients ask, sent as OTLP over HTTP with JSON.
+"""Spans of the requests of unmodified clients, sent as OTLP over HTTP with JSON.
 
 * Each request is a span of its own trace, from its arrival to its reply. If its connection ends before that,
   the span says so. Pings make no spans.
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from .running_ensemble import RunningEnsemble
 
 MOST: Final = 10_000
-"""Spans that wait to be sent."""
+"""The largest number of spans that wait to be sent."""
 _BATCH: Final = 500
 _REST: Final = 0.2
 """Seconds for which a batch may grow."""
 _PATIENCE: Final = 5.0
-"""Seconds that the collector has for an answer, and for what is left at the end."""
+"""Seconds that the collector has for an answer, and for the remaining spans at the end."""
 _MOST_OPEN: Final = 10_000
-"""Requests without a reply, and causes of events, that are remembered."""
+"""The largest number of remembered requests without a reply, and of remembered causes of events."""
 _SERVER, _PRODUCER = 2, 4
 _ERROR: Final = 2
 _PATH: Final = "/v1/traces"
@@ -61,7 +61,7 @@ class Span:
     :ivar resource: the id of its session, and its name.
     :ivar ids: the ids of its trace and of the span.
     :ivar start: ns since the epoch; so is ``end``.
-    :ivar error: what went wrong; empty if nothing did.
+    :ivar error: the error; empty for none.
     :ivar link: the ids of its cause.
     """
 
@@ -76,7 +76,7 @@ class Span:
     link: _Ids | None = None
 
     def form(self) -> dict[str, Any]:
-        """Return its form in JSON."""
+        """Return the span in the form for JSON."""
         form = {
             "traceId": self.ids[0],
             "spanId": self.ids[1],
@@ -132,8 +132,8 @@ class Exporter:
 
     :param url: the URL of the collector, such as ``http://127.0.0.1:4318``; without a path it gets
         ``/v1/traces``.
-    :param most: spans that wait to be sent.
-    :raises ValueError: if this is no such URL.
+    :param most: the largest number of spans that wait to be sent.
+    :raises ValueError: the URL is not the URL of a collector.
     :ivar sent: how many spans the collector has taken.
     :ivar dropped: how many are lost.
     """
@@ -171,7 +171,7 @@ class Exporter:
             self._refused += 1
 
     def close(self) -> None:
-        """Send what is left, for at most 5 s."""
+        """Send the remaining spans, for at most 5 s."""
         until = time.monotonic() + _PATIENCE
         self._ending.set()
         try:
@@ -220,7 +220,7 @@ class Exporter:
 
 
 class Spans:
-    """Makes spans of what a server, or an ensemble, does from now on.
+    """Makes spans of the new entries of a server, or of an ensemble.
 
     :param exporter: gets them.
     """
@@ -265,7 +265,7 @@ class Spans:
             self._take(oldest, next(iter(self._open[oldest])))
 
     def _take(self, connection: tuple[int, int], xid: int) -> tuple[int, Entry] | None:
-        """Return when a request came, and forget it."""
+        """Return the time of arrival of a request, and forget the request."""
         asked = self._open.get(connection, {})
         found = asked.pop(xid, None)
         self._count -= found is not None
@@ -287,7 +287,8 @@ class Spans:
             self._put(entry, entry.op or "request", _SERVER, start, now, error=f"no reply: {over.text}")
 
     def _cause(self, zxid: int) -> _Ids:
-        """Return the ids of the span of what took this zxid: an event may come before that span ends."""
+        """Return the ids of the span of the request that took this zxid. An event may come before that span
+        ends."""
         if zxid not in self._causes:
             self._causes[zxid] = _new_ids()
             if len(self._causes) > _MOST_OPEN:
@@ -295,7 +296,7 @@ class Spans:
         return self._causes[zxid]
 
     def _is_first(self, entry: Entry) -> bool:
-        """Whether no server has entered this transaction before."""
+        """Whether no server has recorded this transaction before."""
         key = entry.kind, entry.zxid
         if key in self._known:
             return False

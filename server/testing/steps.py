@@ -1,6 +1,6 @@
 """Work in steps: a generator yields between them, and its value is the result.
 
-Who serves others meanwhile lets them run between two steps; who need not does them all at once.
+A caller that serves other clients lets them run between two steps. Any other caller runs all steps at once.
 """
 
 from __future__ import annotations

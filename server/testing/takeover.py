@@ -1,4 +1,4 @@
-"""Put what runs into a test's hands: the first who asks takes it over, all get the same controls."""
+"""The controls of a running server or ensemble: the first call makes them, and all callers get the same."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def controls_of(server: Server) -> Controls:
-    """Return the controls of a server, which may be one of an ensemble. Its history is recorded once somebody
-    asks for that, if it is not recorded yet."""
+    """Return the controls of a server, which may belong to an ensemble. Its history is recorded once
+    somebody asks for it."""
     if isinstance(server.controls, FromStart):
         server.controls = LocalServer(server.controls.running())
     if server.controls is None:
@@ -34,7 +34,7 @@ def controls_of(server: Server) -> Controls:
 
 
 def running_of(server: Server | EnsembleHost) -> Running | RunningEnsemble:
-    """Return the parts of a server, or of an ensemble, for those who listen to it."""
+    """Return the parts of a server, or of an ensemble, for listeners."""
     if isinstance(server, Server):
         return controls_of(server).running
     controls = controls_of(next(iter(server.servers.values())))

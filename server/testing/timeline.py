@@ -1,20 +1,20 @@
 """The history as text: one column per session, time downwards. A failing test shows it. The rules:
 
-* It is cut before it is drawn: only the last lines that are wanted are kept, at most 1 MiB of them, and only
-  the sessions in these lines have columns. If these are more than 12, or more than fit into a width that was
-  given, there are no columns: each line names its session.
+* It is cut before it is drawn: only the last lines are kept, at most 1 MiB, and only the sessions in these
+  lines have columns. With more than 12 sessions, or more than fit into the given width, there are no
+  columns: each line names its session.
 * One line per entry. A reply is in the line of its request (``get_data /x -> ..``) if nothing of that
   connection came between them; a new session is in the line of its connection.
-* The time is in seconds since the start of the server, and is left out where it is that of the line above.
-  Only changes have the zxid.
+* The time is in seconds since the start of the server. It is left out if it equals the time of the line
+  above. Only changes have the zxid.
 * Sessions are called A, B, C ...; the head says their ids. Entries that belong to no session (the reaper, the
   test's own notes and controls) take the whole width.
 * In an ensemble, each line has the number of the server, and zxids are epoch and counter: ``1:5`` is the
   fifth transaction of the epoch after that of the start.
 * Marks: ``<<`` an event, ``!!`` a fault, ``||`` held back, ``==`` a control, ``--`` the reaper, ``##`` a
   note, ``**`` another role of a server.
-* Clients choose paths and data, so what a terminal would obey or hide is escaped.
-* What was asked for over HTTP ends in ``(over HTTP)``; see :mod:`.origin`.
+* Clients choose paths and data, so control characters and invisible characters are escaped.
+* Controls over HTTP end in ``(over HTTP)``; see :mod:`.origin`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _NARROWEST, _WIDEST = 60, 400  # characters of a line without columns
 _LARGEST = 2**20
 """Characters of the whole."""
 _LONGEST = 2000
-"""Characters of a line before it is drawn."""
+"""The largest number of characters of a line before it is drawn."""
 _STEP = 20
-"""Entries, or lines, between two steps: 1 ms."""
+"""The number of entries, or lines, between two steps, which takes 1 ms."""
 _LONG = 40  # characters: names in paths that are longer lose their middle
 _NAME = re.compile(rf"[^/\s,\[\]]{{{_LONG + 1},}}")
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
@@ -53,7 +53,7 @@ _SESSION = re.compile(r"\b0x[0-9a-f]+\b")
 class _Line:
     """One line before it is drawn.
 
-    :ivar session: whose column the line is in; 0 for the whole width.
+    :ivar session: the session in whose column the line is; 0 for the whole width.
     """
 
     time: float
@@ -81,12 +81,12 @@ def drawing(
 
     :param by_epoch: whether zxids are shown as epoch and counter.
     :param zxid_base: subtracted from every zxid shown, so that they are small numbers.
-    :param named: names of sessions; those without get letters.
+    :param named: names of sessions; sessions without a name get letters.
     :param sessions: the ids of the sessions whose lines are shown; all by default.
     :param pings: whether pings are shown.
     :param width: the width in characters, at least 60. By default it is 120, or as much as the columns need,
         of which each has at least 32.
-    :param limit: show no more than this many lines, the last ones.
+    :param limit: show at most this many lines, the last ones.
     :param ending: makes further lines, given the names of the sessions.
     """
     lines = _Lines(limit)
@@ -165,7 +165,7 @@ def _earlier(count: int) -> str:
 
 
 def _names(columns: Iterable[int], named: Mapping[int, str]) -> dict[int, str]:
-    """Return the heads of the columns; a name that several sessions had gets a number."""
+    """Return the heads of the columns. A name of several sessions gets a number."""
     times: Counter[str] = Counter()
     names = {}
     for n, session in enumerate(columns):
@@ -180,10 +180,10 @@ def _letter(n: int) -> str:
 
 
 class _Lines:
-    """The last lines of a history: one for each entry, but a reply goes with its request where nothing of
-    that connection came between them but events, and a new session with its connection.
+    """The last lines of a history, one for each entry. A reply joins the line of its request if only events
+    of that connection came in between, and a new session joins the line of its connection.
 
-    :param limit: how many are kept; None for as many as can be drawn.
+    :param limit: the number of kept lines; None for as many as can be drawn.
     :ivar kept: by number.
     :ivar count: how many there are in all.
     """

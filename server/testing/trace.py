@@ -1,12 +1,12 @@
 """The trace: a line for each request, reply, event, session and fault, while it happens.
 
-* A :class:`Tracer` listens to a server: it leaves out what is not asked for, measures how
-  long each request takes, and passes lines on. Where they go is not its affair.
-* A reply names its request, so that a line can be read alone. If the request was refused the line says why:
-  the ACL and the client's identities, or the setting that switched the operation off.
+* A :class:`Tracer` listens to a server, filters the entries, measures how long each request takes, and
+  passes lines on.
+* A reply names its request, so that a line can be read alone. For a refused request the line says why: the
+  ACL and the client's identities, or the setting that switches the operation off.
 * Pings are left out unless they are asked for by name.
 * Secrets are not shown: auth packets do not pass the recorder, and digests of ACLs are masked.
-* What clients have written is escaped: it can neither forge lines nor steer a terminal.
+* Text from clients is escaped: it can neither forge lines nor control a terminal.
 """
 
 from __future__ import annotations
@@ -48,20 +48,21 @@ _SYMBOLS = {
     "note": "##",
     "role": "**",
 }
-"""What a line begins with, as in the timeline; requests and replies have arrows of their own."""
+"""The beginnings of lines, as in the timeline; requests and replies have arrows of their own."""
 _COLOURS = {"request": "36", "reply": "32", "event": "35", "fault": "31", "session": "33", "reaper": "33"}
-"""Foreground colours of ANSI terminals; the colour of a refused request is that of a fault."""
+"""Foreground colours of ANSI terminals. A refused request has the colour of a fault."""
 _DIM = "2"
 _MOST_OPEN = 10_000
-"""Requests whose start is remembered. Those of faults that lose replies would stay for ever."""
+"""The largest number of requests whose start is remembered. Requests whose replies are lost would stay for
+ever."""
 
 
 @attrs.frozen
 class Selection:
-    """What is traced. An entry that lacks what is selected by is left out.
+    """The selection of a trace. An entry without a selected property is left out.
 
     :ivar ops: names of operations; empty for all but pings.
-    :ivar pattern: what the path, or one of several, must match.
+    :ivar pattern: the pattern that the path, or one of several paths, must match.
     :ivar session: a session's id.
     :ivar server: the number of a server of an ensemble.
     """
@@ -100,10 +101,10 @@ _TOO_SLOW = "lines were lost here: the reader of this trace is too slow"
 
 @attrs.frozen
 class Traced:
-    """An entry, and what only the trace knows.
+    """An entry, with the facts that only the trace knows.
 
     :ivar at: seconds since the epoch.
-    :ivar seconds: from the request to its reply; None of other entries. It includes what a test has delayed.
+    :ivar seconds: from the request to its reply, with the delays by a test; None for other entries.
     :ivar of_ensemble: whether a line says at which server of an ensemble it happened.
     """
 
@@ -136,8 +137,8 @@ class Traced:
         return f"\x1b[{_DIM}m{stamp} {where}\x1b[0m \x1b[{colour}m{said}\x1b[0m"
 
     def as_fields(self) -> Mapping[str, Any]:
-        """The same for programs; what is empty is left out. Sessions and zxids are text: many readers would
-        round such numbers."""
+        """The same for programs, without empty fields. Sessions and zxids are text, because many readers
+        would round such numbers."""
         entry, whole = self.entry, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self.at))
         fields: dict[str, Any] = {
             "time": f"{whole}.{int(self.at % 1 * 1000):03d}Z",
@@ -169,7 +170,7 @@ class Traced:
 
 
 def lost_line(count: int, style: str, why: str = _TOO_SLOW) -> str:
-    """The line in place of lines that were left out.
+    """The line that replaces lines that were left out.
 
     :param style: one of :data:`FORMATS`.
     """
@@ -178,11 +179,11 @@ def lost_line(count: int, style: str, why: str = _TOO_SLOW) -> str:
 
 
 class Tracer:
-    """Passes on what is selected of a history, at once.
+    """Passes on the selected entries of a history, at once.
 
     :param running: a server, or an ensemble.
-    :param tell: called with each entry. It must not wait, and may raise nothing that the log should not show.
-    :param may_look: called before each entry, selected or not: whether it may be looked at.
+    :param tell: called with each entry. It must not wait. The log shows an exception that it raises.
+    :param may_look: called before each entry, selected or not; returns whether to read it.
     """
 
     def __init__(
@@ -215,9 +216,9 @@ class Tracer:
 
 
 def tell_past(running: Running | RunningEnsemble, selection: Selection, most: int) -> Iterator[Traced]:
-    """Yield what is selected of the last entries of the history; nothing, if none is recorded.
+    """Yield the selected entries among the last of the history; nothing if it is not recorded.
 
-    :param most: how many entries are looked at.
+    :param most: the number of entries to read.
     """
     for entry in running.last_entries(most):
         if selection.wants(entry):
@@ -250,7 +251,7 @@ class Trace:
         return cls(sys.stdout.fileno(), selection, style)
 
     def attach(self, server: Server | EnsembleHost) -> None:
-        """Show what this server does from now on, or all servers of an ensemble."""
+        """Show the trace of this server, or of all servers of an ensemble, from now on."""
         Tracer(running_of(server), self._selection, self._write)
 
     def _write(self, traced: Traced) -> None:
@@ -260,9 +261,9 @@ class Trace:
         return lost_line(count, self._style)
 
     def flush(self) -> None:
-        """Write lines that wait for a reader."""
+        """Write the lines that wait for the reader."""
         self._lines.flush()
 
     def close(self) -> None:
-        """Give the reader a second for what waits."""
+        """Give the reader a second for the waiting lines."""
         self._lines.close()

@@ -1,9 +1,9 @@
-"""The contents of the tree, as a test writes them: load them, read them back, compare them. The rules:
+"""The contents of the tree in the form of a test: load, read and compare them. The rules:
 
 * Contents are a mapping of paths or names to data. Use a :class:`Node` for a znode that has more than data:
   an ACL, a kind, children. ``...`` stands for a znode with any data.
-* Missing parents are created. Loading takes the same path as a client's multi, so watches fire and the
-  history has it; but there is no ACL check of who loads.
+* Missing parents are created. Loading works like a client's multi, so watches fire and the history has it,
+  but ACLs are not checked.
 * ``/zookeeper`` is the server's own: it is neither dumped nor compared.
 * A comparison lists every difference, not only the first.
 """
@@ -50,9 +50,10 @@ NodeKind: TypeAlias = Literal["persistent", "ephemeral", "container", "ttl"]
 RESERVED = "/zookeeper"
 """The server's own subtree, which is neither dumped nor compared."""
 _STEP = 50
-"""Znodes that are looked at in one step: 0.2 ms."""
+"""The number of znodes that are read in one step, which takes 0.2 ms."""
 _PARENTS = 64 * 2**20
-"""Bytes of the paths of parents that are not named, all together: a single long path may have very many."""
+"""The largest number of bytes of the paths of unnamed parents together: a single long path may have very
+many parents."""
 
 
 def _as_bytes(data: bytes | str | None) -> bytes | None:
@@ -77,7 +78,7 @@ class Node:
     :ivar kind: ``persistent``, ``ephemeral``, ``container`` or ``ttl``.
     :ivar owner: the id of the session that an ephemeral belongs to.
     :ivar ttl: the TTL in ms, of a TTL znode; these need ``extended_types=True``.
-    :ivar children: what is below it, by name. Not filled in by ``dump``.
+    :ivar children: the znodes below it, by name. Not filled in by ``dump``.
     """
 
     data: bytes | None = attrs.field(default=b"", converter=_as_bytes)
@@ -89,7 +90,7 @@ class Node:
 
     def __attrs_post_init__(self) -> None:
         """
-        :raises ValueError: for a value that this kind of znode has not.
+        :raises ValueError: this kind of znode has no such value.
         """
         for name, value, kind in (("ttl", self.ttl, "ttl"), ("owner", self.owner, "ephemeral")):
             if value and self.kind != kind:
@@ -105,12 +106,12 @@ Flat: TypeAlias = "dict[str, Node | bytes | EllipsisType | None]"
 def flatten(tree: Mapping[str, Any], base: str = "/") -> Flat:
     """Bring a nested dict, or one from path to data, or a mixture, into one form, parents before children.
 
-    Znodes that are only named as parents of others come out as ``...``.
+    Znodes that are only named as parents of other znodes become ``...``.
 
-    :param base: where names without a leading ``/`` start.
-    :raises BadArgumentsError: for a path that is none, or not at or below ``base``; or if the paths of such
-        parents take more than 64 MiB.
-    :raises TypeError: for a value that cannot be a znode.
+    :param base: the path at which names without a leading ``/`` start.
+    :raises BadArgumentsError: a path is malformed, or not at or below ``base``; or the paths of such parents
+        take more than 64 MiB.
+    :raises TypeError: a value cannot be a znode.
     """
     return finish(flattening(tree, base))
 
@@ -218,7 +219,7 @@ def walk(tree: DataTree, path: str) -> Iterator[tuple[str, Znode]]:
 
 
 def node_of(node: Znode) -> Node:
-    """Return what a test is shown of a znode."""
+    """Return a znode in the form for tests."""
     owner, ttl = node.ephemeral_owner, node.ttl or 0
     return Node(data=node.data, acl=node.acl, kind=kind_of(node), owner=owner, ttl=ttl)
 
@@ -230,8 +231,8 @@ def kind_of(node: Znode) -> NodeKind:
 
 
 def nested(nodes: Mapping[str, Node]) -> dict[str, Any]:
-    """Bring znodes into the nested form: data at the leaves; where there are children a dict or, with data, a
-    :class:`Node`.
+    """Bring znodes into the nested form: data at the leaves. A znode with children is a dict or, with data,
+    a :class:`Node`.
 
     :param nodes: one znode and all below it, parents before children.
     """
@@ -284,8 +285,8 @@ def _acl_text(acl: Iterable[ACL]) -> str:
 
 
 def differences(expected: Flat, actual: Iterable[tuple[str, Node]]) -> Generator[None, None, list[str]]:
-    """Describe the differences, a line for each znode. It yields after each znode that is there, so
-    that others may run meanwhile. Where a :class:`Node` is expected, its kind and ACL matter too."""
+    """Describe the differences, a line for each znode. It yields after each existing znode, so that other
+    tasks may run. If a :class:`Node` is expected, its kind and ACL are compared too."""
     lines: list[tuple[str, str]] = []
     seen = set()
     for path, node in actual:
@@ -327,7 +328,7 @@ def _wrong(wanted: Node | bytes | EllipsisType | None, node: Node) -> list[str]:
 
 @attrs.define(eq=False)
 class Loader:
-    """A connection for loading, so that all that is loaded passes the checks of requests; it is super."""
+    """A connection for loading, so that loaded znodes pass the checks of requests. It is super."""
 
     session_id: int
     identities: list[Id] = attrs.field(factory=lambda: [Id("super", "")])
@@ -352,21 +353,21 @@ class Loader:
 def load(engine: Engine, nodes: Flat, now: int) -> None:
     """Create the znodes, or replace the data of those that exist; watches fire.
 
-    All of them are created in one transaction, but for ephemerals, which take one for each owner. If one
+    One transaction creates all of them, except ephemerals, which take one transaction for each owner. If one
     create is refused, nothing of its transaction happens.
 
     :raises ZooKeeperError: the error that a client would get.
-    :raises ValueError: if an ephemeral's owner is no session, a znode that exists is of another kind, or one
+    :raises ValueError: an ephemeral's owner is not a session, an existing znode has another kind, or a znode
         is larger than a server reads from files.
     """
     finish(loading(lambda: engine, nodes, lambda: now))
 
 
 def loading(engine: Callable[[], Engine], nodes: Flat, now: Callable[[], int]) -> Generator[None, None, None]:
-    """Do what :func:`load` does, prepared in steps; what is written is written in the last one. If the tree
-    changes meanwhile, what was there or not counts as it is then.
+    """Do what :func:`load` does, in steps. The last step writes everything, and checks again what has
+    changed meanwhile.
 
-    :param engine: returns that which takes writes.
+    :param engine: returns the engine that takes writes.
     """
     prepared: dict[str, _Prepared] = {}
     for count, path in enumerate(nodes):
@@ -389,7 +390,7 @@ def loading(engine: Callable[[], Engine], nodes: Flat, now: Callable[[], int]) -
 
 
 _Prepared: TypeAlias = tuple[bool, int, bytes]
-"""Whether a znode is there, who owns it, and the operation that makes it what is wanted; none if it is."""
+"""Whether a znode exists, its owner, and the operation that makes it as wanted; None if it is already."""
 
 
 def _prepare(engine: Engine, path: str, wanted: Any) -> _Prepared:
@@ -424,7 +425,7 @@ def creation(path: str, node: Node, *, sequential: bool = False) -> MultiOp:
     """Make the operation that creates a znode.
 
     :param sequential: whether the server appends a number.
-    :raises ValueError: for a container or TTL znode that is to be sequential.
+    :raises ValueError: a container or TTL znode cannot be sequential.
     """
     if sequential and node.kind not in _SEQUENTIAL:
         raise ValueError(f"a {node.kind} znode cannot be sequential; make it persistent or ephemeral")
@@ -443,11 +444,11 @@ _SEQUENTIAL: Mapping[str, tuple[CreateMode, CreateMode]] = {
     "persistent": (CreateMode.PERSISTENT, CreateMode.PERSISTENT_SEQUENTIAL),
     "ephemeral": (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL),
 }
-"""By kind: the mode without a number, and the one with a number."""
+"""The create modes by kind: the mode without a number, and the mode with a number."""
 
 
 def commit(engine: Engine, owner: int, operations: Mapping[str, MultiOp], now: int) -> list[MultiResult]:
-    """Carry operations out, by their paths, as one transaction of a session. No ACL is asked.
+    """Carry out operations as one transaction of a session. ACLs are not checked.
 
     :param owner: the id of the session; 0 for none.
     :raises ZooKeeperError: the error that a client would get; then nothing has happened.

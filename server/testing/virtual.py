@@ -1,8 +1,8 @@
-"""A test in virtual time that waits for what never comes.
+"""A test in virtual time that waits for something that never comes.
 
-Under ``autojump_clock`` time jumps to the next deadline whenever nobody has anything to do. Clients that are
-connected always have one: their next ping. So such a test does not stand still but spins, through centuries.
-Here it is ended once clients have done nothing but ping for a day, some seconds of real time.
+Under ``autojump_clock`` time jumps to the next deadline whenever all tasks wait. Connected clients always
+have a deadline: their next ping. So such a test does not stop, but spins through centuries. This module ends
+it once clients have only pinged for a day of virtual time, some seconds of real time.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .steps import finish
 PATIENCE: Final = 86_400.0
 """Seconds of virtual time in which clients may do nothing but ping."""
 _SIGNS_OF_LIFE: Final = {PING, OpCode.SYNC}
-"""What clients send when they have nothing to do; ours sends syncs while it holds a lock."""
+"""The requests of idle clients. The client of this project also sends syncs while it holds a lock."""
 _LINES: Final = 100
 """Lines of the timeline."""
 
 
 class _Idleness(Observer):
-    """Notices that nothing but pings comes."""
+    """Notices that only pings come."""
 
     def __init__(self, controls: HistoryControls, patience: float, scope: trio.CancelScope) -> None:
         self._controls, self._patience, self._scope = controls, patience, scope
@@ -57,9 +57,9 @@ class _Idleness(Observer):
 
 @contextmanager
 def ended(controls: HistoryControls, patience: float) -> Iterator[None]:
-    """End the block if it waits in vain, in virtual time.
+    """End the block if it waits in vain in virtual time.
 
-    :raises NotInTime: then, with the timeline as it was at that moment.
+    :raises NotInTime: the block waited in vain; the error has the timeline of that moment.
     """
     if not _is_virtual() or math.isinf(patience):
         yield
@@ -84,7 +84,7 @@ def ended(controls: HistoryControls, patience: float) -> Iterator[None]:
 
 
 def _is_virtual() -> bool:
-    """Whether time jumps by itself where all wait."""
+    """Whether time jumps by itself when all tasks wait."""
     testing = sys.modules.get("trio.testing")
     clock = trio.lowlevel.current_clock()
     return (

@@ -77,11 +77,11 @@ def test_expire_by_the_name_that_a_test_gave(pyzk: Run, server: EmbeddedServer, 
 
 def test_pause_and_resume(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
     session = f"0x{client.client_id[0]:x}"
-    assert pyzk("pause", session).out == f"{session} hears and says nothing until pyzk resume\n"
+    assert pyzk("pause", session).out == f"{session} neither reads nor answers until pyzk resume\n"
     assert len(server.running.gate.cut_off) == 1
-    assert pyzk("pause").out == "the server hears and says nothing until pyzk resume\n"
+    assert pyzk("pause").out == "the server neither reads nor answers until pyzk resume\n"
     assert server.running.gate.paused
-    assert pyzk("resume").out == "the server goes on\n"
+    assert pyzk("resume").out == "the server continues\n"
     assert not server.running.gate.paused
     assert not server.running.gate.cut_off
     assert client.exists("/") is not None
@@ -112,7 +112,7 @@ def test_advance(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None
     client.create("/lock", ephemeral=True)
     before = server.clock.now()
     assert pyzk("advance", "5m", "--keep-alive").out.endswith(
-        " s since the start of the server; its time goes on\n"
+        " s since the start of the server; its time continues\n"
     )
     assert server.clock.now() >= before + 300
     assert server.dump() == {"/lock": b""}

@@ -16,7 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("aio", "blocking", "bridge", "cli", "client", "protocol", "pyzk", "recipes", "server")
-MADE = {"performance-table.md", "stalls-table.md", "_generated.py"}  # by programs
+MADE = {"performance-table.md", "stalls-table.md"}  # by programs, as are modules that begin so:
+_GENERATED = '"""Made by ``python -m'
 _MARKDOWN_CODE = re.compile(r"^ *(```+|:::+).*?^ *\1$|<!--.*?-->", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"\n\n(?: {4}.*\n|\n(?= {4}))+")
 _FIELD = re.compile(r"^:\w+ ?[^:\n]*:", re.MULTILINE)
@@ -83,8 +84,9 @@ def population() -> list[str]:
         ]
     for folder in PACKAGES:
         for path in (ROOT / folder).rglob("*.py"):
-            if path.name not in MADE and not path.is_symlink():
-                found += [(path, each) for each in of_module(path.read_text(encoding="utf-8"))]
+            text = path.read_text(encoding="utf-8")
+            if not path.is_symlink() and not text.startswith(_GENERATED):
+                found += [(path, each) for each in of_module(text)]
     return sorted({f"{path.relative_to(ROOT).as_posix()}: {sentence}" for path, sentence in found})
 
 

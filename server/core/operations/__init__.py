@@ -1,7 +1,7 @@
 """The operations of clients: the table of contents of the server (wire.md section 8).
 
 Each operation is a function with the name of its op code: ``(engine, client, request)``. The request is a
-tuple of what its record declares, in that order; an operation without a record gets the whole frame.
+tuple of the fields of its record, in their order. An operation without a record gets the whole frame.
 
 =================  =====================================================================================
 :mod:`.reads`      what is in the tree
@@ -57,16 +57,16 @@ IN_STEPS = frozenset(op for op, method in _BY_CODE.items() if method in long.IN_
 """The op codes of the operations that are done in steps."""
 
 OPERATIONS: dict[int, Operation] = {}
-"""By op code, the operations that were asked for already; :func:`look_up` enters the others. The connection
-answers auth and sasl itself."""
+"""The operations that were used already, by op code; :func:`look_up` adds the others. The connection answers
+auth and sasl itself."""
 
 
 class UnknownOperation(Exception):
-    """The op code is not one that clients may send: answered with -6, then the connection closes."""
+    """Clients may not send this op code: the server answers -6, then the connection closes."""
 
 
 def look_up(op: int) -> Operation:
-    """Enter an operation in :data:`OPERATIONS`, its request's reader compiled.
+    """Add an operation to :data:`OPERATIONS`, with the compiled reader of its request.
 
     :raises UnknownOperation: clients may not send this op code.
     """

@@ -1,11 +1,12 @@
-"""Operations that may take long, and are therefore done in steps.
+"""Operations that may take long, and so are done in steps.
 
 All clients wait while one request is processed. So an operation that reads or registers very many things is
-a generator: it yields after each bounded piece of work, and returns the body of the reply. The engine goes
-on with it until the turn of its client is over. The rest follows in the client's next turns, before any
-further request of that client. Requests of others are processed in between, so each part of such a reply
-was true when it was read, and the whole need not have been true at any one moment. Apache ZooKeeper, which
-locks the tree for none of these operations either, promises no more. Nothing that writes is done in steps.
+a generator: it yields after each bounded piece of work, and returns the body of the reply. The engine
+continues it until the turn of its client is over. The rest follows in the client's next turns, before any
+further request of that client. Requests of other clients are processed in between. So each part of such a
+reply was true when it was read, but the whole may not have been true at any one moment. Apache ZooKeeper
+promises no more, because it does not lock the tree for these operations either. A write is never done in
+steps.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Steps: TypeAlias = Generator[float, None, bytes]
 
 
 class Unfinished(Exception):
-    """Raised for an operation that is not done: :meth:`.engine.Engine.resume` goes on with ``steps``."""
+    """Raised for an operation that is not done: :meth:`.engine.Engine.resume` continues its ``steps``."""
 
     def __init__(self, steps: Steps) -> None:
         super().__init__()

@@ -5,8 +5,8 @@ section 10). The rules:
 * Its operations use the resolvers that single requests use (:mod:`.writes`). Each is applied at once, with a
   journal in the tree, so that the next operation is validated against its result.
 * If one fails, the journal undoes all. The reply is no error: its body holds a code for each operation.
-* A null path spoils the whole request, wherever it stands: the reply is an error, and has no body. So does a
-  null ACL, and the request takes no zxid then.
+* A null path in any operation makes the whole request fail: the reply is an error, and has no body. A null
+  ACL does the same, and then the request takes no zxid.
 * A multiRead takes no zxid and sets no watch. Each of its reads has a result of its own. It is done in steps
   (:mod:`.long`), and its reply is put together last, because a small request can ask for many MB.
 * Reads and writes do not mix in one request.
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
 _OK = {op: MultiHeader(type_, False, 0).encode() for op, type_ in RESULT_TYPES.items()}
 PARTS = {op: (*RESOLVERS[op], _OK[op]) for op in TRANSACTION_OPS}
-"""By op code: the resolver, whether the result holds a Stat, and the header of the result."""
+"""The resolver, whether the result holds a Stat, and the header of the result, by op code."""
 _STEP = 32
 """Reads that are done in one step (:mod:`.long`)."""
 _LARGE = 2**20
-"""Bytes of a reply that is not put together in the midst of other work."""
+"""A reply with more bytes than this is put together in a step of its own."""
 _COPYING = 3e-10
-"""Seconds that it takes to put one byte of many into a reply, and that into what is sent."""
+"""Seconds for one byte of a large reply, from its parts to the output."""
 _NEVER = RuntimeInconsistencyError.code
 _GET_DATA_OK = partial(
     struct.Struct(">iBii").pack, _GET_DATA, 0, 0
@@ -60,7 +60,7 @@ _LENGTH = struct.Struct(">i").pack
 
 
 class RefusedRead(Exception):
-    """A multiRead that is refused, but whose reply has a body all the same."""
+    """A refused multiRead whose reply still has a body."""
 
     def __init__(self, code: int, body: bytes) -> None:
         super().__init__(code)
@@ -87,7 +87,8 @@ def multi(engine: Transactions, client: Client, frame: bytes) -> bytes:
     undone. Watches fire when all have succeeded.
 
     No other request is processed meanwhile. Each operation takes 2 to 5 us, with its undoing, and 3 us more
-    for each entry of an ACL, whatever the number of operations and the size of the tree. A multi of 1 MB has
+    for each entry of an ACL. The number of operations and the size of the tree do not matter. A multi of 1
+    MB has
     some 40,000 operations and takes 0.05 to 0.2 s.
 
     :raises ZooKeeperError: the body cannot be decoded, or it holds a read or a null path.

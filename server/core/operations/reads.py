@@ -2,8 +2,8 @@
 
 * A read takes no zxid. Its reply carries the last one that was processed.
 * The order of the checks: null path, existence, permission. ``exists`` looks for a null character too.
-* The watch that a read asks for is set after the checks, so a refused read leaves none. ``exists`` alone
-  leaves a watch where there is no znode.
+* The watch of a read is set after the checks, so a refused read leaves none. Only ``exists`` leaves a watch
+  if there is no znode.
 * Replies are joined from packed parts: the Stat and the names of the children are packed once per change of
   the znode (:mod:`..znode`), not once per read.
 * A read of very many znodes is done in steps (:mod:`.long`).
@@ -30,13 +30,13 @@ _READ_OR_ADMIN = (Perms.READ | Perms.ADMIN).value
 _INT = struct.Struct(">i")
 _NULL = _INT.pack(-1)
 _STEP = 1000
-"""Znodes or paths that are looked at in one step, which takes less than 1 ms."""
+"""The number of znodes or paths that are read in one step, which takes less than 1 ms."""
 
 
 def readable(engine: Transactions, client: Client, path: str | None, perm: int = _READ) -> Znode:
     """Return the znode at ``path``, after the checks of a read.
 
-    :param perm: the permissions of which the client needs one.
+    :param perm: the permissions; the client needs one of them.
     :raises MarshallingError: the path is null.
     :raises NoNodeError: there is no such znode.
     :raises NoAuthError: the client may not read it.
@@ -52,7 +52,7 @@ def readable(engine: Transactions, client: Client, path: str | None, perm: int =
 
 
 def exists(engine: Transactions, client: Client, request: records.ExistsFields) -> bytes:
-    """Return the Stat; leave the watch also where there is no znode.
+    """Return the Stat. Leave the watch even if there is no znode.
 
     :raises BadArgumentsError: a null character in the path; otherwise as :func:`readable`.
     """
@@ -126,7 +126,7 @@ def get_all_children_number(
 
 
 _BLANKS = "".join(map(chr, range(33)))
-"""What String.trim() of Java takes off both ends."""
+"""The characters that Java's String.trim() removes from both ends."""
 
 
 @in_steps

@@ -4,7 +4,7 @@
   life of its session, which the connection has noted before these functions run.
 * ``close_session`` takes a zxid and deletes the session's ephemerals under it. The connection closes after
   the reply.
-* ``reconfig`` is the affair of an ensemble: a single server refuses it, and it takes a zxid all the same.
+* ``reconfig`` is for ensembles: a single server refuses it, and it still takes a zxid.
 """
 
 from __future__ import annotations

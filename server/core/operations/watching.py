@@ -1,6 +1,6 @@
 """Operations on watches themselves (semantics.md sections 10.1, 10.5 and 10.6). The rules:
 
-* They take no zxid, and check neither the znode nor its ACL: the ACL decides when an event is told.
+* They take no zxid, and check neither the znode nor its ACL: the ACL is checked when an event is sent.
 * A client that has a new connection sends its watches again, with the last zxid that it has seen. A one-shot
   watch that has missed its change fires at once; any other watch is armed.
 * The server sends no event for a watch that was removed: the client library makes that event itself.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _Paths: TypeAlias = Sequence[str | None] | None
 
 _STEP = 32
-"""Watches that are armed in one step."""
+"""The number of watches that are armed in one step."""
 
 _NO_ERROR = records.ErrorResponse(0).encode()
 
@@ -73,12 +73,12 @@ def remove_watches(engine: Transactions, client: Client, request: records.Remove
 
 @in_steps
 def set_watches(engine: Transactions, client: Client, request: records.SetWatchesFields) -> Steps:
-    """Re-arm the one-shot watches of a lost connection, or tell at once what they missed.
+    """Re-arm the one-shot watches of a lost connection, or send at once the events that they missed.
 
-    The catch-up events carry zxid -1 and pass no permission filter. A change between two steps is either told
-    by a watch that is armed already, or seen as missed.
+    The catch-up events carry zxid -1 and pass no permission filter. A change between two steps either fires
+    a watch that is armed already, or counts as missed.
 
-    :raises MarshallingError: a list or a path is null. What comes before it is armed or told all the same.
+    :raises MarshallingError: a list or a path is null. The watches before it are still armed, or have fired.
     """
     return _rearm(engine, client, *request)
 
@@ -128,7 +128,7 @@ def _rearm(
 
 
 def _kept(path: str | None) -> str:
-    """Return where watches on a path are kept; null is a path too (wire.md section 15)."""
+    """Return the key under which watches on a path are kept; null is a path too (wire.md section 15)."""
     return NULL_PATH if path is None else path
 
 

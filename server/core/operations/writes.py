@@ -1,11 +1,11 @@
-"""The writes: each function is a *resolver*, used by a single request and inside a multi alike.
+"""The writes. Each function is a *resolver*, both for a single request and for a part of a multi.
 
-A resolver validates a request against the tree as it is, and resolves it to an effect
-(:data:`~..txn.Resolved`). It changes nothing: the engine applies the effect, which cannot fail
-(:meth:`.tree.DataTree.change`), tells the watchers, and encodes the reply: the final path of a create, the
-Stat where the response record has one.
+A resolver validates a request against the present tree, and resolves it to an effect
+(:data:`~..txn.Resolved`). It changes nothing. The engine applies the effect, which cannot fail
+(:meth:`.tree.DataTree.change`), notifies the watchers, and encodes the reply: the final path of a create,
+and the Stat if the response record has one.
 
-The checks stand in the order of semantics.md section 4. The first one that fails decides the error:
+The checks are in the order of semantics.md section 4. The first check that fails decides the error:
 
 ============== =============================================================================================
 create         flags and TTL; a slash and no null character in the path; ACL; parent; permission on the
@@ -159,8 +159,8 @@ def _owner_with_ttl(engine: Transactions, path: str | None, flags: int, ttl: int
 
 
 def delete(engine: Transactions, client: Client, request: DeleteFields) -> Resolved:
-    """Resolve a delete (section 4.2): the permission is the parent's, and is checked before the znode is
-    looked at."""
+    """Resolve a delete (section 4.2): the permission of the parent counts, and is checked before the
+    znode."""
     path, version = request
     if path is None or "/" not in path or "\0" in path:
         raise _bad_path(path)
@@ -215,7 +215,7 @@ def set_acl(engine: Transactions, client: Client, request: SetACLFields) -> Reso
 
 
 def check(engine: Transactions, client: Client, request: CheckVersionFields) -> Resolved:
-    """Resolve a check of a version (section 4.5), which stands in a multi only."""
+    """Resolve a check of a version (section 4.5), which is only part of a multi."""
     path, version = request
     if not path or (node := engine.tree.find(path)) is None:
         raise _missing(path)
@@ -229,7 +229,7 @@ def check(engine: Transactions, client: Client, request: CheckVersionFields) -> 
 def check_reaping(tree: DataTree, path: str) -> None:
     """Check that the server may delete a container or TTL znode by itself (section 4.6).
 
-    :raises ZooKeeperError: if it may not.
+    :raises ZooKeeperError: the server may not delete it.
     """
     node = tree.find(path)
     if node is None:
@@ -279,4 +279,4 @@ RESOLVERS: dict[int, tuple[Resolver, bool]] = {
     for op in OpCode
     if op.flags & (Flags.TAKES_ZXID | Flags.IN_MULTI) and op.name.lower() in globals()
 }
-"""By op code, the resolver, and whether the reply holds the Stat."""
+"""The resolver, and whether the reply holds the Stat, by op code."""

@@ -59,16 +59,19 @@ class _Harm:
 class ReadWithoutSync(Rule):
     name = "read-without-sync"
     threshold = (
-        "the first time that a client of a pretend ensemble overwrites what it has not seen, and the first "
+        "the first time that a client of a pretend ensemble overwrites unseen data, and the first "
         f"time that it is refused for that and does not look again in {PATIENCE} requests"
     )
     explanation = (
-        "A client has read at a server that was behind: a write had been answered to another client before, "
-        "and the read did not show it. Then the client wrote what follows from the old state, and so "
-        "overwrote the other's write, or was refused."
+        "A client has read at a server that was behind: the read did not show a write that another client had "
+        ""
+        "already an answer for. Then the client wrote because of the old state, and so overwrote the other "
+        ""
+        "client's write, or was refused."
     )
     remedy = (
-        "Send sync before a read that must show what others already know. Write with the version that was "
+        "Send sync before a read that must show what other clients already know. Write with the version that "
+        "was "
         "read, so that nothing is overwritten unseen, and read again when that is refused."
     )
 
@@ -76,7 +79,7 @@ class ReadWithoutSync(Rule):
         super().__init__(world)
         self._writes: Table[str, _Write] = Table()
         self._reads: Table[int, Table[tuple[str, str], _Read]] = Table(lambda: Table(most=_MOST_READ))
-        """By session, operation and path."""
+        """The last reads, by session, operation and path."""
         self._refusals: Refusals[_Harm] = Refusals()
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
@@ -130,7 +133,7 @@ class ReadWithoutSync(Rule):
         """Return the harm if the last of a client's reads has missed the last write, which is another's.
 
         :param ops: the reads that count.
-        :param found: what they must have found for the client to be misled.
+        :param found: the result of the reads that misleads the client.
         """
         write, reads = self._writes.get(path), self._reads[client.id]
         asked = [(op, parent_of(path) if op == "get_children" else path) for op in ops]

@@ -1,4 +1,4 @@
-"""Rules about those who hold something that others wait for.
+"""Rules about sessions that hold something that other sessions wait for.
 
 The lock recipes make a queue: ephemeral sequential znodes below one znode. The znode with the lowest number
 holds the lock. A session that waits watches a znode before its own.
@@ -58,13 +58,16 @@ class _Queue:
 class HeldTooLong(Rule):
     name = "held-too-long"
     threshold = (
-        f"{IN_VAIN} waits of a session that it has ended itself, behind the same holder, who holds for "
-        "longer than the timeout of that session"
+        f"{IN_VAIN} waits that a session has given up, behind the same holder, who holds for "
+        "longer than "
+        "the timeout of that session"
     )
     explanation = (
-        "Somebody waits for a lock, gives up, and tries again, while the same session holds it all the time, "
-        "longer than the one who waits would be believed dead. The holder hangs, has forgotten to release, "
-        "or does its whole work inside the lock."
+        "A session waits for a lock, gives up, and tries again, while another session holds it all the time, "
+        ""
+        "for longer than a session timeout. The holder hangs, has forgotten to release, "
+        "or does its "
+        "whole work inside the lock."
     )
     remedy = (
         "Hold a lock for the few requests that need it, and release it in a finally; for work that takes "

@@ -66,9 +66,9 @@ class SessionPerRequest(Rule):
     name = "session-per-request"
     threshold = f"{IN_TURN} sessions with {SHORT} requests at most, from one address and one after the other"
     explanation = (
-        "A session is begun for a few requests and then closed. Its begin and its end are writes, which an "
-        "ensemble has to agree on, so it costs more than the requests; and no watch or ephemeral outlives "
-        "it."
+        "A session is opened for a few requests and then closed. Its beginning and its end are writes of the "
+        ""
+        "ensemble, so they cost more than the requests; and no watch or ephemeral outlives the session."
     )
     remedy = "Keep one session for as long as your program runs, and share it: clients are safe for that."
 
@@ -105,8 +105,9 @@ class EphemeralOfOldSession(Rule):
         "the first time; at the end of the old session, if the new one has not set a watch or deleted it"
     )
     explanation = (
-        "A client came back with a new session while its old one was not over yet, met its own old "
-        "ephemeral, and took it for done. When the old session expired, the ephemeral went with it: the "
+        "A client came back with a new session while its old session was not over yet, found its own old "
+        "ephemeral, and believed that it was registered. The old session's end deleted the ephemeral, so the "
+        ""
         "client lives and is not listed any more."
     )
     remedy = (
@@ -135,7 +136,8 @@ class EphemeralOfOldSession(Rule):
             if old == client.id and new in self.world.clients:
                 self.report(
                     path,
-                    f"{path} went {{count}} times with the old session of a client that had taken it for "
+                    f"{path} was deleted {{count}} times with the old session of a client that had taken it "
+                    f"for "
                     "its own",
                     time=entry.time,
                     sessions=[old, new],
@@ -152,8 +154,8 @@ class ManyEphemerals(Rule):
     name = "many-ephemerals"
     threshold = f"{MANY} ephemerals of a session"
     explanation = (
-        "One session has very many ephemerals. When it ends, all of them are deleted in one transaction, "
-        "which holds everybody else up and may be larger than the server takes."
+        "One session has very many ephemerals. When it ends, one transaction deletes all of them. It delays "
+        "all other clients, and may be larger than the server accepts."
     )
     remedy = (
         "Delete an ephemeral when its work is done; make one for each client, and put the rest into its data."

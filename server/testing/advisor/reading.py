@@ -39,8 +39,9 @@ class ChildrenOneByOne(Rule):
     name = "children-one-by-one"
     threshold = f"{ROUNDS} rounds of {EACH} or more children, by one session"
     explanation = (
-        "The list of children is read, then each child alone, again and again: a request for each child and "
-        "round, and what is read does not belong to one moment."
+        "The list of children is read, then each child alone, again and again. This costs a request for each "
+        ""
+        "child and round, and the results do not belong to one moment."
     )
     remedy = (
         "Read all children with one multiRead, or keep them up to date with a persistent recursive watch "

@@ -63,7 +63,7 @@ class _Overwriting(Rule):
                 self._znodes.pop(asked.path, None)
 
     def _written(self, znode: _Znode, client: Client, exchange: Exchange, asked: Asked) -> None:
-        """A session writes, whatever the version, over what another one has written."""
+        """A session overwrites the data of another one, whatever the version."""
         raise NotImplementedError
 
 
@@ -117,7 +117,7 @@ class BlindSet(_Overwriting):
 
 
 class _Repeating(Rule):
-    """Keeps the writes that were lost, until their client has had a look at the tree."""
+    """Keeps the lost writes until their client reads the tree."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -147,7 +147,7 @@ class _Repeating(Rule):
         self._lost.pop(client.id, None)
 
     def _repeated(self, client: Client, exchange: Exchange, asked: Asked) -> None:
-        """A lost write was sent again, without a look at the tree between."""
+        """A lost write was sent again, without a read of the tree in between."""
         raise NotImplementedError
 
 

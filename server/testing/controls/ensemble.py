@@ -570,7 +570,7 @@ class EnsembleControls(WaitControls):
         return self.running.host.clock, self.running.started
 
     def _next_stop(self, until: float, keep_alive: bool) -> float:
-        """With ``keep_alive`` pings need no steps, as at a single server."""
+        """With ``keep_alive`` pings need no steps, as with a single server."""
         host, now = self.running.host, self.running.host.clock.now()
         if not keep_alive:
             return min(max(host.next_deadline(), now), until)
@@ -587,7 +587,7 @@ class EnsembleControls(WaitControls):
         return True
 
     def _keep_alive(self, until: float) -> None:
-        """Have the clients that are connected be heard of at a time of the clock, in seconds."""
+        """Count the connected clients as alive at a time of the clock, in seconds."""
         now = milliseconds(until)
         for number, part in self.running.parts.items():
             for connection in part.service.connections:

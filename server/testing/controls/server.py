@@ -77,9 +77,9 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
         return self.running.clock, self.running.started
 
     def _next_stop(self, until: float, keep_alive: bool) -> float:
-        """With ``keep_alive`` time stops where a timer or the end of another session may change who
-        is connected. The pings between need no steps: of all that a client is thought to have sent only the
-        last one counts."""
+        """With ``keep_alive`` time stops where a timer or the end of another session may change which
+        clients are connected. The pings in between need no steps, because only the last ping of a client
+        counts."""
         running = self.running
         sessions, service, now = running.engine.sessions, running.service, running.clock.now()
         if not keep_alive:

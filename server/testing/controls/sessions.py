@@ -16,11 +16,11 @@ from ..sessions import SessionInfo, SessionRef
 from .base import ServerBase, control
 
 _ENTRY = 50
-"""Bytes that any path counts for, beside its own."""
+"""Bytes that each path counts for, beside its own."""
 MOST_PATHS = 2**18
-"""Bytes of paths of one session, of each kind, that an answer over HTTP has."""
+"""Bytes of paths of each kind that an answer over HTTP has for one session."""
 _SHOWN = 20
-"""Paths of a session that has leaked, of each kind."""
+"""The number of paths of each kind that are shown for a leaked session."""
 
 
 class SessionControls(ServerBase):
@@ -184,8 +184,8 @@ def info_of(
 
 
 def _client_of(running: Running, session: Session, others: Iterable[Running]) -> tuple[Running, Any]:
-    """Return what serves a session, and the server where it does: another one, if only that has a connection
-    of it."""
+    """Return the connection of a session and its server. It is another server if only that has a
+    connection."""
     client = running.engine.client_of(session)
     if isinstance(client, Connection):
         return running, client
@@ -198,7 +198,7 @@ def _client_of(running: Running, session: Session, others: Iterable[Running]) ->
 
 
 def _cut(paths: Iterable[str], size: int | None) -> tuple[str, ...]:
-    """Return the first paths, of which all but the last have fewer bytes than ``size`` together."""
+    """Return the first paths, up to the one with which they have ``size`` bytes or more."""
     if size is None:
         return tuple(paths)
     found = []

@@ -1,4 +1,4 @@
-"""The controls of the tree: load it, read it, compare it, put it aside and bring it back."""
+"""The controls of the tree: load, read, compare, copy and restore it."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ TIMELINE = """\
                      == clock advanced by 13 s, clients kept alive
     1?.???       5 | SESSION EXPIRED, its ephemerals       |
                    |    deleted: /locks/x/n-0000000000     |
-    13.000         | told that its session is gone         |
+    13.000         | learns that its session is gone       |
                      == restart, data lost
                    |                                       | disconnected: the server restarts"""
 
