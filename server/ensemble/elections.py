@@ -1,12 +1,13 @@
-"""Who leads next (ensemble.md section 6). It is no consensus: one object sees all servers, and decides.
+"""The next leader (ensemble.md section 6). There is no consensus: one object sees all servers and decides.
 
 The rules:
 
-* A server leads that votes, with a weight above 0, and reaches a quorum of servers that look for a leader,
-  vote, and have no longer logs. Of those it is one with the longest log, then the one with the highest
-  number. So it has all that was ever committed: one server of every quorum has.
-* A change of the members that is only proposed counts too in the log of a server: it needs a quorum of each.
-* The election takes its time (:class:`.Timing`) from the moment at which there is such a server.
+* A candidate votes, with a weight above 0, and reaches a quorum of voting servers that look for a leader and
+  have no longer logs. Among the candidates the longest log wins, then the highest number. So the leader has
+  everything that was ever committed, because one server of every quorum has it.
+* A proposed change of the members in the log of a server counts too: the server needs a quorum of the old
+  and of the new members.
+* The time of the election (:class:`.Timing`) begins when there is such a candidate.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Elections:
         self.due: int | None = None
 
     def plan(self) -> None:
-        """Note when the next leader begins, after any change."""
+        """Compute when the next leader begins. Call it after any change."""
         if self.candidate() is None:
             self.due = None
         elif self.due is None:
@@ -41,9 +42,9 @@ class Elections:
         return [m for m in self._ensemble.members.values() if m.up and m.leader is None and not m.frozen]
 
     def candidate(self, unlike: Member | None = None) -> Member | None:
-        """Return the server that leads next: of all that can, one with the longest log.
+        """Return the next leader: the candidate with the longest log.
 
-        :param unlike: leads only if no other has as long a log.
+        :param unlike: a server that leads only if no other server has as long a log.
         """
 
         def rank(member: Member) -> tuple[tuple[int, ...], bool, int]:
@@ -52,14 +53,14 @@ class Elections:
         return max(self.able(self.lookers()), key=rank, default=None)
 
     def able(self, servers: Iterable[Member]) -> list[Member]:
-        """List those of these servers that can lead the others."""
+        """List the servers among these that can lead the others."""
         ends = {member: self._end_of_log(member) for member in servers}
         may_lead = self._ensemble.config.may_lead
         return [one for one in ends if may_lead(one.number) and self._has_quorum(one, ends)]
 
     def proposed(self, member: Member) -> list[Proposal]:
-        """Return what a server's log holds that is not committed. Of an epoch before its last it holds
-        nothing: it has dropped that when it joined the last one."""
+        """Return the uncommitted entries of a server's log. It holds none of an epoch before its last: it
+        dropped them when it joined the last epoch."""
         return [
             proposal
             for proposal in self._ensemble.log.proposed
@@ -77,10 +78,10 @@ class Elections:
         return all(config.has_quorum(behind) for config in (ensemble.config, *configs) if config is not None)
 
     def hear_each_other(self, one: Member, other: Member) -> bool:
-        """Return whether what either server sends arrives at the other."""
+        """Return whether the messages of both servers arrive at each other."""
         return not (one.is_held_up or other.is_held_up or self._ensemble.links.is_cut(one, other))
 
     def _end_of_log(self, member: Member) -> tuple[int, ...]:
-        """Return what decides who leads: the last epoch of a server, and how long its log is, in entries that
-        are committed and entries that are only proposed."""
+        """Return the key of the election: the last epoch of a server, and the length of its log, in
+        committed and in only proposed entries."""
         return member.epoch, member.logged, len(self.proposed(member))

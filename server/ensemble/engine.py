@@ -1,14 +1,13 @@
-"""A server's part: it applies the log to its own tree, answers reads at once, and the rest when it has
-applied it.
+"""A server's part: it applies the log to its own tree, answers reads at once, and answers other requests
+when it has applied them.
 
 The rules (ensemble.md section 0, 3.2 and 2.13):
 
-* A read is answered from this server's tree, whatever other servers know already.
-* A write or sync is forwarded to the leader the moment it arrives, and answered when the log has brought it
-  back.
-* Requests of one session are answered in their order: a read or a ping behind a write that is still under way
-  waits for it. Other sessions do not wait. A connection that re-attaches here inherits what its session has
-  under way.
+* A read is answered from this server's tree, even if other servers know later changes.
+* A write or sync is forwarded to the leader at once, and answered when it comes back in the log.
+* Requests of one session are answered in their order: a read or a ping waits for an earlier write that is
+  not answered yet. Other sessions do not wait. A connection that re-attaches here inherits the waiting
+  requests of its session.
 * A transaction is applied, then its watches fire, then its request is answered.
 * At the leader each request is checked against the owner of its session; elsewhere only writes are. A write
   takes a zxid even so.
@@ -45,7 +44,7 @@ _FORWARDED = WRITES | {SYNC}
 
 
 class EnsembleTime(Protocol):
-    """What the engine needs of its ensemble: :class:`.ensemble.Ensemble` has it.
+    """The part of :class:`.ensemble.Ensemble` that the engine uses.
 
     :ivar now: the time in ms.
     """
@@ -59,9 +58,9 @@ class EnsembleTime(Protocol):
 
 
 class MemberView(Protocol):
-    """What the engine needs of its server: :class:`.member.Member` has it.
+    """The part of :class:`.member.Member` that the engine uses.
 
-    A request for the leader has the :class:`.member.Member` itself: the leader needs more of it.
+    A request for the leader has the whole :class:`.member.Member`, because the leader uses more of it.
     """
 
     @property
@@ -75,19 +74,19 @@ class MemberView(Protocol):
     def owns(self, session_id: int) -> bool: ...
     def heard_of(self, session: Session, now: int) -> None: ...
     def forward(self, message: Callable[[Any], object]) -> None:
-        """Send a :class:`.leader.Leader` something, by calling it with the leader."""
+        """Call a function with the :class:`.leader.Leader`, as a message to it."""
 
 
 @attrs.define(eq=False)
 class Waiting:
-    """A request that waits for the log, or behind one that does.
+    """A request that waits for the log, or for an earlier request that does.
 
-    :ivar member: the :class:`.member.Member` that its client has asked.
+    :ivar member: the :class:`.member.Member` of its client.
     :ivar may_be_answered: the log, or the leader, has answered it.
-    :ivar result: its reply; None if that is made when its turn comes, as for a read or a sync.
+    :ivar result: its reply; None if the reply is made when its turn comes, as for a read or a sync.
     :ivar is_from_elsewhere: its session has moved to another server.
-    :ivar is_local: its session is known to its server alone.
-    :ivar owns_at: where it asks for an ephemeral znode that its session may not own; None if it does not.
+    :ivar is_local: only its server knows its session.
+    :ivar owns_at: the place of an ephemeral znode in it that its session may not own; None if there is none.
     """
 
     member: Any
@@ -110,7 +109,7 @@ class Waiting:
         self.answer(proposal.result)
 
     def drop(self) -> None:
-        """It comes from a session that is over: there is no answer."""
+        """Drop the request, because its session is over: there is no answer."""
         self.connection.abort("its session is over")
         self.answer((0, 0, b""))
 
@@ -121,7 +120,7 @@ class Waiting:
 
 
 class Nobody:
-    """Asks for a transaction, and need not hear of it."""
+    """The origin of a transaction that needs no answer."""
 
     def __init__(self, member: Any) -> None:
         self.member = member
@@ -132,8 +131,8 @@ class Nobody:
 
 class MemberEngine(Engine):
     """
-    :ivar waiting: by session, the requests that are not answered yet.
-    :ivar outstanding: how many they are.
+    :ivar waiting: the requests that are not answered yet, by session.
+    :ivar outstanding: the number of these requests.
     :ivar waiting_bytes: the bytes of their frames.
     """
 
@@ -204,17 +203,17 @@ class MemberEngine(Engine):
 
     @property
     def has_turn(self) -> bool:
-        """Whether a client of this server is being served right now: what is to be sent follows in its
-        turn."""
+        """Whether a client of this server is being served now; then the end of its turn sends the output."""
         return self._forwarding is not None
 
     def answered(self, request: Waiting) -> None:
-        """A request may be answered: send its reply, unless it still has its turn or waits behind another."""
+        """A request may be answered: send its reply, unless its turn is not over or it waits for another
+        request."""
         if request is not self._forwarding:
             self.drain(request.connection.session_id)
 
     def drain_all(self) -> None:
-        """Send the replies that wait for nothing more, that of the client included whose turn it is."""
+        """Send the replies that wait for nothing more, also to the client whose turn it is."""
         for session_id in list(self.waiting):
             self.drain(session_id)
 
@@ -257,7 +256,7 @@ class MemberEngine(Engine):
                 steps = unfinished.steps
 
     def drop_requests(self) -> None:
-        """Forget all that waits: its clients are gone."""
+        """Forget all waiting requests, because their clients are gone."""
         for queue in self.waiting.values():
             queue.clear()
         self.waiting.clear()
@@ -266,7 +265,7 @@ class MemberEngine(Engine):
     # --- the log -----------------------------------------------------------------------------------------
 
     def apply(self, proposal: Proposal) -> None:
-        """Apply an entry of the log, and tell everybody here whom it concerns."""
+        """Apply an entry of the log, and notify the clients of this server that it concerns."""
         txn, effect = proposal.txn, proposal.txn.effect
         self.zxid, self.time = txn.zxid, txn.time
         changes, proposal.changes = proposal.changes, None
@@ -296,7 +295,7 @@ class MemberEngine(Engine):
     # --- sessions ----------------------------------------------------------------------------------------
 
     def bind(self, connection: Connection, session: Session) -> None:
-        """Let a connection serve a session from now on; the one that did before is closed."""
+        """Let a connection serve a session from now on; the connection before it is closed."""
         before = self._served.get(session.id)
         if before is not None:
             before.abort("its session moved to another connection")
@@ -309,7 +308,8 @@ class MemberEngine(Engine):
         return session_id in self._served
 
     def expire(self, session: Session, now: int) -> None:
-        """End a session at the leader. Does nothing if nobody leads, or if it is over there already."""
+        """End a session at the leader. Does nothing if there is no leader, or if the session is over
+        already."""
         with suppress(EnsembleError, LookupError):
             self.member.ensemble.expire(session.id, now)
 
@@ -330,7 +330,7 @@ class MemberEngine(Engine):
         return self.zxid, 0, b""
 
     def _be_global(self, request: Waiting, place: int) -> None:
-        """Let the session of a request own an ephemeral znode from now on, if that is allowed."""
+        """Let the session of a request own an ephemeral znode from now on, if the settings allow it."""
         if not self.settings.local_sessions_upgrading:
             request.owns_at = place
             return

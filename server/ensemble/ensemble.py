@@ -1,20 +1,20 @@
-"""An ensemble: who follows, who leads, what falls due, and what a test does to it.
+"""An ensemble: its followers, its leader, its timers, and the controls of a test.
 
 The rules (ensemble.md sections 6 and 11); times are whole ms of one clock for all servers, and each is a
 setting of :class:`Timing`:
 
-* A server whose leader dies, or whose link to it is reset, closes its clients at once. Over a silent link it
-  notices after ``sync_limit`` ticks, and so does the leader.
-* Each tick a leader looks whether a quorum follows it. If not it closes its clients and looks for a leader.
-* Servers without a leader join one that they reach, at once. Else one of them leads after the time of an
-  election (:mod:`.elections`).
-* A new leader commits what was proposed and is in its own log, with its old zxid; whatever else was proposed
-  is lost. Then its epoch begins.
-* A server that joins is brought up to what its leader has committed.
-* A change of the members counts from the moment at which it is committed. A leader that does not vote any
-  more resigns, and all its followers lose it; a server whose role changes closes its clients and begins anew.
-* What a test does has its effect when the call returns. The time that servers need to notice passes on the
-  clock.
+* A server whose leader dies, or whose link to it is reset, closes its clients at once. Over a silent link
+  the server and the leader notice after ``sync_limit`` ticks.
+* Each tick a leader checks that a quorum follows it. If not, it closes its clients and looks for a leader.
+* Servers without a leader join at once a leader that they reach. If there is none, one of them leads after
+  the time of an election (:mod:`.elections`).
+* A new leader commits the proposed entries of its own log, with their old zxids. All other proposed entries
+  are lost. Then its epoch begins.
+* A server that joins gets everything that its leader has committed.
+* A change of the members counts once it is committed. A leader that does not vote any more resigns, and its
+  followers lose it. A server whose role changes closes its clients and begins anew.
+* A control of a test has taken effect when the call returns. The time that servers need to notice passes on
+  the clock.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from .serving import most_outstanding
 from .timing import Timing
 
 Pending: TypeAlias = Literal["lost", "applied"]
-"""What becomes of writes that are proposed and not committed when their leader dies."""
+"""The fate of proposed, uncommitted writes when their leader dies."""
 
 
 class Periodic(Protocol):
-    """Does something from time to time, as a nemesis does.
+    """Acts from time to time, like a nemesis.
 
-    :ivar next_act: when it does the next thing, in ms.
+    :ivar next_act: the time of its next action, in ms.
     """
 
     next_act: int
@@ -61,24 +61,26 @@ class Periodic(Protocol):
 
 class Ensemble:
     """
-    Raises :class:`SettingsError` for settings that only a single server can have.
+    Raises :class:`SettingsError` for settings that are only for a single server.
 
     :param members: the servers, by their lines in the configuration.
-    :param epoch: the wall-clock time in ms since the epoch. The first epoch of zxids is made of it, so that
-        no process starts below what an earlier one has reached.
-    :param secret: what the passwords of sessions are made of, the same on all servers; random by default.
-    :ivar now: the latest time that anybody has told, in ms.
+    :param epoch: the wall-clock time in ms since the epoch. The first epoch of zxids is made from it, so
+        that zxids of a later process are higher.
+    :param secret: the secret from which the passwords of sessions are made, the same on all servers; random
+        by default.
+    :ivar now: the latest time from any caller, in ms.
     :ivar epoch: the number of the last epoch of zxids.
-    :ivar log: what is committed or proposed.
+    :ivar log: the committed and the proposed entries.
     :ivar links: which servers reach each other.
-    :ivar redirects: which sessions a test moves to another server.
-    :ivar holding: what a test holds back: ``proposals``, ``acks`` or nothing.
-    :ivar config: who belongs to it, by the last change that is committed.
-    :ivar elections: who leads next.
+    :ivar redirects: the sessions that a test moves to another server.
+    :ivar holding: the messages that a test holds back: ``proposals``, ``acks`` or nothing.
+    :ivar config: the members, by the last committed change.
+    :ivar elections: finds the next leader.
     :ivar is_controlled: whether a test controls any of the servers over HTTP.
-    :ivar nemesis: makes trouble by chance, if a test wants that.
-    :ivar copied: the numbers of servers that have got a copy of a tree instead of all that they had missed.
-    :ivar on_change: told when a server's role changes: the server, and what has changed.
+    :ivar nemesis: the source of random faults, if a test wants one.
+    :ivar copied: the numbers of servers that got a copy of a tree instead of the entries that they had
+        missed.
+    :ivar on_change: called when a server's role changes, with the server and the change in words.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class Ensemble:
 
     def member(self, number: int) -> Member:
         """
-        :raises ValueError: if there is no such server.
+        :raises ValueError: there is no such server.
         """
         try:
             return self.members[number]
@@ -127,12 +129,12 @@ class Ensemble:
             ) from None
 
     def leaders(self) -> list[Leader]:
-        """List those who lead, the latest first: an old leader may not know yet that it is one."""
+        """List the leaders, the latest first. An old leader may not know yet that it was replaced."""
         parts = [member.leader for member in self.members.values() if member.leads]
         return sorted((part for part in parts if part is not None), key=lambda part: -part.number)
 
     def current_leader(self) -> Leader | None:
-        """Return the leader of the latest epoch; None if nobody leads it."""
+        """Return the leader of the latest epoch; None if there is none."""
         return next((leader for leader in self.leaders() if leader.number == self.epoch), None)
 
     def leader(self) -> Leader:

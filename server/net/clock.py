@@ -1,4 +1,4 @@
-"""The server's clock: monotonic seconds, by which sessions expire and containers are reaped."""
+"""The server's clock: monotonic seconds. Sessions expire and containers are deleted by this clock."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import trio
 
 
 class Clock:
-    """Trio's clock, which can be frozen and made to jump.
+    """Trio's clock, which can be frozen and advanced.
 
-    Under an autojump clock the server lives in virtual time.
+    Under an autojump clock the server runs in virtual time.
 
     :param follow_wall_clock: whether wall-clock times follow the machine's clock when somebody sets it, or
         after the machine has slept. Otherwise they advance with the monotonic clock from the start of the
-        server, as virtual time needs.
-    :param frozen: whether time passes by :meth:`jump` alone.
+        server. Virtual time needs that.
+    :param frozen: whether time passes only by :meth:`jump`.
     :ivar leapt: the seconds of all jumps together.
     """
 
@@ -39,17 +39,17 @@ class Clock:
         return self._epoch_offset
 
     def jump(self, seconds: float) -> None:
-        """Let ``seconds`` have passed. The caller then does what has fallen due."""
+        """Advance the clock by ``seconds``. The caller then does everything that is due."""
         self._jumped += seconds
         self.leapt += seconds
 
     @property
     def frozen(self) -> bool:
-        """Whether time passes by :meth:`jump` alone."""
+        """Whether time passes only by :meth:`jump`."""
         return self._frozen_at is not None
 
     def freeze(self, frozen: bool) -> None:
-        """Stop, or go on from the same time."""
+        """Stop the clock, or continue from the same time."""
         now = self.now()
         self._frozen_at = trio.current_time() if frozen else None
         self._jumped += now - self.now()
@@ -58,8 +58,8 @@ class Clock:
     async def sleep_until(self, deadline: float) -> None:
         """Return at ``deadline`` (seconds of :meth:`now`), or earlier when :meth:`wake` is called.
 
-        The deadline of a frozen clock never comes by itself, unless it has come already: who makes the clock
-        jump wakes the sleeper.
+        The deadline of a frozen clock never comes by itself, unless it has come already. The caller of
+        :meth:`jump` wakes the sleeper.
         """
         if self._frozen_at is not None and deadline > self.now():
             deadline = math.inf

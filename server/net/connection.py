@@ -8,17 +8,16 @@
     connection.close_expected               # once True: send what is left, then close
 
 A connection goes through three states. Before the handshake its bytes are a four-letter word, whose answer
-ends it, or a ConnectRequest. Once that is granted, ``session`` is set, and each frame is a request:
-:mod:`.requests` handles these. Then it is over, ``close_expected``. Whatever is wrong with the input ends
-this connection, with one log line, and nothing else.
+ends the connection, or a ConnectRequest. After a granted ConnectRequest ``session`` is set, and each frame
+is a request: :mod:`.requests` handles these. At last the connection is over, ``close_expected``. Wrong input
+ends only this connection, with one log line.
 
-Work is done in turns, so that no client keeps the others waiting. What a turn leaves over is in three places:
-in the ``input`` (``more`` says whether there may be whole frames), in ``frames`` (cut, but not handled), and
-in ``unfinished`` (the first of those frames is a request that is done in steps, see :mod:`.operations.long`).
-While any of these holds something, or while much output waits, no more input is received: that is
-:attr:`may_read`. It is not the opposite of :attr:`has_work`: a connection whose client does not take its
-output has no work when nothing is left over, and may not read either; a connection that is over, or frozen by
-a gate, neither reads nor works.
+Work is done in turns, so that no client keeps the others waiting. The rest of a turn is in three places: in
+the ``input`` (``more`` says whether there may be whole frames), in ``frames`` (cut, but not handled), and in
+``unfinished`` (the first of those frames is a request that is done in steps, see :mod:`.operations.long`).
+While one of them is not empty, or while much output waits, no more input is received: see :attr:`may_read`.
+This is not the opposite of :attr:`has_work`. If a client does not take its output, its connection may have
+no work left and may still not read. A connection that is over, or frozen by a gate, neither reads nor works.
 """
 
 from __future__ import annotations
@@ -52,15 +51,15 @@ if TYPE_CHECKING:
 _WELCOME = struct.Struct(">iiiqi16s").pack  # a frame length, then records.ConnectResponse
 _XID = struct.Struct(">i").unpack_from
 _FIRST_BYTES = 4
-"""Bytes that tell a four-letter word and an HTTP method from the length of a frame."""
+"""The number of bytes that distinguish a four-letter word and an HTTP method from the length of a frame."""
 _STMK = b"stmk"
 _STMK_SIZE = 12  # bytes: the only word with an argument, a long
 
 
 class ServiceView(Protocol):
-    """What a connection needs to know of its service, and what it reports to it.
+    """The part of the service that a connection uses.
 
-    The attributes are those of :class:`.service.Service`.
+    :class:`.service.Service` describes the attributes.
     """
 
     settings: Settings
@@ -89,28 +88,28 @@ class ServiceView(Protocol):
 class Connection:
     """One client.
 
-    :ivar peer: the client's address as (host, port), the host as Java prints it.
+    :ivar peer: the client's address as (host, port), with the host in Java's notation.
     :ivar session: the session served, once the handshake is done.
-    :ivar identities: what the client has proved: its address at first, then what auth adds.
-    :ivar close_expected: nothing more will be read; send what is left and close.
-    :ivar session_over: the client has closed its session, and so has nothing more to say.
+    :ivar identities: the identities of the client: at first its address, then those that auth adds.
+    :ivar close_expected: nothing more will be read; send the rest and close.
+    :ivar session_over: the client has closed its session, so it sends nothing more.
     :ivar aborted: nothing more will be sent either; close at once.
-    :ivar is_foreign: the client speaks HTTP, or TLS where the port takes that too, so this connection is
-        over; ``input`` holds what it has sent.
+    :ivar is_foreign: the client speaks HTTP, or TLS on a port that takes both. So this connection is over;
+        ``input`` holds the client's bytes.
     :ivar unwelcome: connections are refused, so this one is closed unless it turns out to speak HTTP.
     :ivar login: the SASL login, from its first token on.
-    :ivar null_tokens: how many tokens were answered by none; from the first on there is no login.
-    :ivar frozen: a gate has stopped the connection: it hears and says nothing.
-    :ivar endpoint: the name of the endpoint by which the client came; empty for the port of all clients.
-    :ivar program: the program at the other end (:mod:`.programs`); empty if that is not known, None if nobody
+    :ivar null_tokens: the number of tokens that got a null answer. After the first one there is no login.
+    :ivar frozen: a gate has stopped the connection: it neither receives nor sends.
+    :ivar endpoint: the name of the client's endpoint; empty for the port of all clients.
+    :ivar program: the program at the other end (:mod:`.programs`); empty if it is not known, None if nobody
         has looked.
-    :ivar stats: what operators see of this connection.
-    :ivar wake: called when output comes to wait although nothing was received, and on closing.
+    :ivar stats: the figures of this connection for operators.
+    :ivar wake: called when there is output although nothing was received, and on closing.
 
-    These are shared with :mod:`.requests` alone:
+    Only :mod:`.requests` shares these:
 
     :ivar fast_session: the session, while a request that arrives alone may take the short way.
-    :ivar input: what has arrived, not cut into frames yet.
+    :ivar input: the received bytes that are not cut into frames yet.
     :ivar more: whether the input may hold further whole frames.
     :ivar frames: requests that were cut off the input, and not handled to their end.
     :ivar unfinished: the remaining steps of the first of these, if an earlier turn has begun it.
@@ -120,7 +119,7 @@ class Connection:
     """
 
     behind: ClassVar[str] = "it belongs to another server, or to this one before it lost its data"
-    """How a client may have seen more than this server has."""
+    """The explanation why a client may have seen later changes than this server has."""
 
     # These belong to the class until they are set: most never are, and a field costs memory for each
     login: Login | None = None
@@ -181,14 +180,15 @@ class Connection:
     exchange = exchange
 
     def receive_eof(self) -> None:
-        """Close: the client will send nothing more. Replies that wait are still sent, if it reads on."""
+        """Close, because the client will send nothing more. Waiting replies are still sent, if the client
+        keeps reading."""
         if not self.close_expected:
             self.engine.stats.connections_dropped += 1
             logger.debug("%s: closed by the client", self)
             self._close("closed by the client")
 
     def proceed(self, now: float) -> None:
-        """Handle what has arrived, as far as a turn and the waiting output allow."""
+        """Handle the received input, as far as a turn and the waiting output allow."""
         if self.session is None:
             word = self.input.peek(_FIRST_BYTES)
             if (word in self.service.foreign or self.unwelcome) and self._turns_away(word):
@@ -214,7 +214,7 @@ class Connection:
 
     @property
     def has_work(self) -> bool:
-        """Whether :meth:`proceed` has whole requests to go on with, output permitting."""
+        """Whether :meth:`proceed` has whole requests to handle, and the output has room."""
         return (self.more or bool(self.frames)) and not self.close_expected and not self.frozen
 
     @property
@@ -280,7 +280,7 @@ class Connection:
     # --- the end -----------------------------------------------------------------------------------------
 
     def refuse(self, reason: str) -> None:
-        """Close because of what the client has sent; replies that wait are still sent."""
+        """Close because of the client's input. Waiting replies are still sent."""
         logger.warning("%s: closed, %s", self, reason, stacklevel=2)
         self._close(reason)
 
@@ -290,13 +290,13 @@ class Connection:
         self._close("its session is closed")
 
     def abort(self, reason: str) -> None:
-        """Close without sending anything more, for a reason that is not the client's."""
+        """Close without sending anything more, for a reason that is not the client's fault."""
         if not self.aborted:
             logger.info("%s: closed, %s", self, reason, stacklevel=2)
             self._abort(reason)
 
     def reject(self, reason: str) -> None:
-        """Close without sending anything more, because of what the client does or leaves undone."""
+        """Close without sending anything more, because the client does something wrong or too little."""
         if not self.aborted:
             logger.warning("%s: closed, %s", self, reason, stacklevel=2)
             self._abort(reason)
@@ -336,7 +336,7 @@ class Connection:
         self.wake()
 
     def thaw(self, now: float) -> None:
-        """Go on where :meth:`freeze` stopped."""
+        """Continue where :meth:`freeze` stopped."""
         self.frozen = False
         self.proceed(now)
         self.wake()
@@ -344,7 +344,7 @@ class Connection:
     def put_back(self, request: bytes, ahead: int, now: float) -> None:
         """Handle a request that a gate has taken.
 
-        :param ahead: how many of the requests that wait come before it.
+        :param ahead: the number of waiting requests before it.
         """
         if self.unfinished is not None:
             ahead += 1
@@ -361,7 +361,7 @@ class Connection:
         return end
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
-        """Whether other clients are served before a long request or answer goes on.
+        """Whether other clients are served before a long request or answer continues.
 
         Never while a gate wants whole replies.
 
@@ -375,7 +375,7 @@ class Connection:
     # --- the handshake -----------------------------------------------------------------------------------
 
     def _turns_away(self, word: bytes) -> bool:
-        """Close a connection whose first bytes are HTTP or TLS, or that is refused because they are not.
+        """Close a connection whose first bytes are HTTP or TLS; or refuse it, because they are not.
 
         Control over HTTP must get through while a test freezes or refuses all connections.
         """
@@ -397,8 +397,8 @@ class Connection:
     def _shake_hands(self, now: float) -> bool:
         """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4); True once connected.
 
-        A word with a blank behind it is the method of an HTTP request, which a web page may have made, and so
-        is none (semantics.md section 16); but for ``stmk``, whose argument follows at once.
+        A word followed by a blank does not count, because it may be the method of an HTTP request from a web
+        page (semantics.md section 16). The exception is ``stmk``, whose argument follows at once.
         """
         payloads = self.frames  # a ConnectRequest that a gate did not let pass
         if not payloads:
@@ -437,7 +437,7 @@ class Connection:
     def _attach(self, request: records.ConnectRequest, read_only: bytes, now: float) -> bool:
         """Answer a ConnectRequest; True once connected.
 
-        :param read_only: its last byte, if it has one: whether the client would take a read-only server.
+        :param read_only: its last byte, if it has one: whether the client accepts a read-only server.
         """
         # A client that omits the last byte expects none in the answer; this server is never read-only.
         flag = b"\0" if read_only else self.engine.flag_by_default
@@ -495,5 +495,5 @@ class Connection:
 
     @property
     def interest(self) -> int:
-        """What the socket is waited for, as Java numbers it: 1 to read, 4 to write."""
+        """The events that the socket waits for, in Java's numbers: 1 to read, 4 to write."""
         return 1 if self.may_read else 4

@@ -1,8 +1,9 @@
 """The statistics of one connection (``cons``, ``/connections``), and its share of the server's figures.
 
 Each request and each reply is counted twice: here, until ``crst``, and in :class:`.stats.ServerStats`, until
-``srst``. The latency of a request is the time from its arrival to its answer in whole ms. Nearly all requests
-are answered in the turn in which they arrive, so 0 ms is only counted, and other values are summed up.
+``srst``. The latency of a request is the time from its arrival to its answer in whole ms. Nearly all
+requests are answered in the turn in which they arrive. So latencies of 0 ms are only counted, and other
+values are added up.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class ConnectionStats:
     def answered(self, requests: int, writes: int, waited: float) -> int:
         """Count requests that were answered together.
 
-        :param writes: how many of them took a zxid; more than all of them where another epoch has begun.
+        :param writes: the number of zxids that they took, which is higher than the number of requests if
+            another epoch has begun.
         :param waited: seconds since they arrived.
         :returns: their latency in ms.
         """

@@ -1,7 +1,7 @@
-"""File descriptors: as many as the process may have, but for a few that no client gets.
+"""File descriptors: as many as the process may have, except a few that no client gets.
 
-The server needs some for itself at any time: to import a module that was not needed before, to read /dev/fd
-for an operator, to write a traceback. So clients may not take the last ones.
+The server itself needs some at any time: to import a module, to read /dev/fd for an operator, to write a
+traceback. So clients may not take the last ones.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _RESERVE: Final = 32
 LEAST: Final = 64
-"""With fewer than these there would be hardly any for clients."""
+"""The server needs at least this many, so that some are left for clients."""
 _SAFE: Final = LEAST // 2
-"""Lower numbers are never in reserve: to ask for the limit at each new client would take time."""
+"""Lower numbers are never reserved, because reading the limit for each new client would take time."""
 SHORTAGE: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-"""The errors of accept() and the like while the system has no more descriptors or memory."""
-REMEDY: Final = "some must leave first, or the limit of open files (ulimit -n) be raised"
+"""The errors of accept() and similar calls while the system has no more descriptors or memory."""
+REMEDY: Final = "other clients must leave first, or raise the limit of open files (ulimit -n)"
 
 
 def limit() -> int:
@@ -37,7 +37,7 @@ def limit() -> int:
 
 
 def raise_limit() -> None:
-    """Raise the limit as far as the system lets this user, as a JVM does at its start."""
+    """Raise the limit as far as the system allows, as a JVM does at its start."""
     with suppress(
         ImportError, OSError, ValueError
     ):  # Windows has none; or it is higher than the kernel's own

@@ -1,8 +1,8 @@
-"""What differs where transactions are kept in files: the kernel has them before output leaves.
+"""The differences of a server with files: the kernel has each transaction before output leaves.
 
-All output leaves by two ways: :meth:`.hub.Hub._send` sends the replies of a turn (:mod:`.durable_hub`), and
-:meth:`.connection.Connection.data_to_send` hands out all else, to every transport. So no reply and no event
-tells of a transaction that a killed server would have lost.
+All output leaves in two ways. :meth:`.hub.Hub._send` sends the replies of a turn (:mod:`.durable_hub`), and
+:meth:`.connection.Connection.data_to_send` returns all other output, for every transport. So no reply and no
+event reveals a transaction that a killed server would have lost.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from .service import Service
 class DurableConnection(Connection):
     """A connection whose output waits for the log.
 
-    A turn of a client with many requests in flight takes two parts, 64 requests: they share one write of the
-    log, and one reply. Where the first part has ended early, by its time or its output, there is no second.
+    A turn of a client with many requests in flight has two parts, 64 requests in all: they share one write
+    of the log, and one reply. If the first part has ended early, because of its time or its output, there is
+    no second.
     """
 
     def proceed(self, now: float) -> None:
@@ -41,7 +42,7 @@ class DurableConnection(Connection):
 class DurableService(Service):
     """A service whose data is in files.
 
-    :ivar storage: has read them.
+    :ivar storage: the storage that has read the files.
     """
 
     connection_type: ClassVar[type[Connection]] = DurableConnection
@@ -52,7 +53,7 @@ class DurableService(Service):
         super().__init__(settings, **arguments)
 
     def start_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
-        """Make an engine: the first one with what the files hold, later ones empty."""
+        """Make an engine: the first one with the data of the files, later ones empty."""
         return self.storage.make_engine(
             self.settings, self.engine_type(), now=self.now_ms, epoch=epoch, random_bytes=random_bytes
         )

@@ -11,7 +11,8 @@ from ..storage.engine import JournaledEngine
 from .hub import Hub
 
 _SHARING: Final = 64
-"""Clients with several requests in flight that share a write at most: none waits long for the others."""
+"""The largest number of clients with several requests in flight that share a write: none waits long for the
+others."""
 
 
 class DurableHub(Hub):

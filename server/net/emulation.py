@@ -3,12 +3,10 @@
 The rules:
 
 * The engine of the default release is :class:`.core.engine.Engine`. For another release the server starts
-  with a subclass, :class:`OtherEngine`, so that nobody else pays for what is different. (Engines whose data
-  is in files have theirs in :mod:`.durable_emulation`.)
-* An operation that is different as a whole has a function of its own, in the table of an
-  :class:`OtherEngine`.
-* What only concerns single values (ids in ACLs, commands of the admin server) is decided where these are
-  read.
+  with a subclass, :class:`OtherEngine`, so that the default release pays nothing for the differences.
+  (:mod:`.durable_emulation` has the subclasses for data in files.)
+* An operation that differs as a whole has its own function, in the table of an :class:`OtherEngine`.
+* A difference of single values (ids in ACLs, commands of the admin server) is decided where these are read.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ _ONE_NAME: dict[int, str] = {
     OpCode.GET_CHILDREN2: "get_children",
     OpCode.SET_WATCHES2: "set_watches",
 }
-"""Operations that are counted under the name of another."""
+"""Operations that are counted under the name of another operation."""
 _OPERATIONS: dict[int, str] = {
     op: f"op_count_{_ONE_NAME.get(op, OpCode(op).name.lower())}"
     for op in CLIENTS - {OpCode.AUTH, OpCode.SASL}
@@ -104,14 +102,14 @@ def _methods(release: Release) -> dict[int, _Method]:
 class OtherEngine(Engine):
     """An engine of the release that its settings name.
 
-    :ivar release: which one it behaves as.
+    :ivar release: the release that it behaves as.
     :ivar unknown: the op codes that the release does not know.
-    :ivar methods: by op code, the operations that are different as a whole.
+    :ivar methods: the operations that differ as a whole, by op code.
     :ivar null_watchers: the connections that have a watch without a path, before 3.9.
     """
 
     _untold = (-1, -1)
-    """A zxid that replies do not show, and what they show instead."""
+    """A zxid that replies do not show, and the zxid that they show instead."""
 
     def __init__(
         self,
@@ -151,7 +149,7 @@ class OtherEngine(Engine):
         super().disconnected(client)
 
     def new_login(self) -> Login | None:
-        """Return a login that refuses all, where the release has only what FIPS 140 allows."""
+        """Return a login that refuses everybody, if the release has only the mechanisms of FIPS 140."""
         if self.settings.fips_mode and self.settings.sasl_users is not None and self.release.has("fips-sasl"):
             from ..core.sasl import NoLogin  # as the engine does
 
@@ -200,7 +198,7 @@ class OtherEngine(Engine):
         return zxid, err, body
 
     def _call(self, method: _Method, client: Client, op: int, frame: bytes, now: int) -> _Result:
-        """Do as :meth:`handle` for one of the ``methods``."""
+        """Do what :meth:`handle` does for one of the ``methods``."""
         takes_zxid = op == OpCode.CHECK
         if takes_zxid:
             self.zxid += 1
@@ -239,7 +237,7 @@ class OtherEngine(Engine):
 
 
 class _TtlNodes(dict[str, None]):
-    """The paths of TTL znodes, counted as they come and go."""
+    """The paths of TTL znodes; it counts additions and removals."""
 
     def __init__(self, stats: ServerStats) -> None:
         super().__init__()
@@ -255,8 +253,8 @@ class _TtlNodes(dict[str, None]):
 
 
 def _judged(requests: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield the operations of a multi, up to a create that lacks its TTL: it spoils the whole multi, but only
-    if none before it fails."""
+    """Yield the operations of a multi, up to a create that lacks its TTL. Such a create makes the whole
+    multi fail, unless an earlier operation fails."""
     for op, fields in requests:
         if op in _CREATES and fields[3] in TTL_MODES:
             raise MarshallingError(fields[0], "a TTL create mode without its TTL")
@@ -297,7 +295,8 @@ def _check_watches(engine: OtherEngine, client: Client, request: r.CheckWatchesF
 
 
 def _add_watch(engine: OtherEngine, client: Client, request: r.AddWatchFields) -> bytes:
-    """Add a watch; a second one without a path fails, whatever became of the first (wire.md section 15)."""
+    """Add a watch. A second watch without a path fails, whether or not the first still exists (wire.md
+    section 15)."""
     if request[0] is None and client in engine.null_watchers:
         raise MarshallingError(None, "no path")
     body = add_watch(engine, client, request)

@@ -1,18 +1,18 @@
-"""The hook between clients and the engine, at which tests hold, lose, delay and observe messages.
+"""The hook between clients and the engine, where tests hold, lose, delay and observe messages.
 
-Without a gate, which is how the command runs, a turn of a connection compares ``service.gate`` with None, and
-so does a request that arrives alone. With a gate, each message passes it on its way:
+The command runs without a gate. Then each turn of a connection, and each request that arrives alone, only
+compares ``service.gate`` with None. With a gate, each message passes it on its way:
 
     ConnectRequest -> handshake -> session granted (attached) or refused (refused)
     requests       -> requests  -> handle, which stands in for Engine.handle -> reply
     watch events   -> events    -> sent
 
-A gate that keeps a message back gives it back later: requests by :meth:`.connection.Connection.put_back`,
-replies and events as frames by ``send``. It can also stop a connection as a whole, by ``freeze`` and
-``thaw``: then the connection hears and says nothing, as if the network were cut.
+A gate that keeps a message back returns it later: requests by :meth:`.connection.Connection.put_back`,
+replies and events as frames by ``send``. It can also stop a whole connection, by ``freeze`` and ``thaw``:
+then the connection neither receives nor sends, as if the network were cut.
 
-A request that takes several turns (:mod:`.operations.long`) begins in ``handle``, and ends in ``finished``. A
-gate that cannot have that says so: while ``wants_whole`` is true each request is handled in one piece.
+A request that takes several turns (:mod:`.operations.long`) begins in ``handle``, and ends in ``finished``.
+A gate can prevent that: while ``wants_whole`` is true each request is handled in one piece.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class Withheld(Exception):
-    """Raised by :meth:`Gate.handle`: no reply is to be sent now. The request is the gate's own affair."""
+    """Raised by :meth:`Gate.handle`: send no reply now. The gate takes care of the request."""
 
 
 class Gate:
-    """Lets everything pass; subclasses override what they need."""
+    """A gate that lets everything pass. Subclasses override the methods that they need."""
 
     @property
     def wants_whole(self) -> bool:
@@ -43,7 +43,7 @@ class Gate:
         """Note that a client has connected."""
 
     def handshake(self, connection: Connection, request: ConnectRequest) -> bool:
-        """Take note that a client asks for a session.
+        """Note that a client asks for a session.
 
         :returns: True to answer now. Otherwise the gate has frozen the connection, and is asked again once it
             is thawed.
@@ -56,13 +56,13 @@ class Gate:
     def refused(self, connection: Connection, session_id: int, seen: int = 0) -> None:
         """Note that a client was refused the session that it asked for.
 
-        :param seen: the zxid that it has seen, if it is ahead of this server: then it is told nothing.
+        :param seen: the zxid that it has seen, if it is ahead of this server; such a client gets no answer.
         """
 
     def requests(self, connection: Connection, frames: list[bytes]) -> list[bytes]:
         """Requests are about to be handled; this comes before they count as a sign of life.
 
-        :param frames: headers and records. Requests that an earlier turn has left over are shown again.
+        :param frames: headers and records. The rest of an earlier turn is shown again.
         :returns: the requests that are handled now; the gate has taken the others.
         """
         return frames
@@ -71,7 +71,7 @@ class Gate:
         """Handle a request as :meth:`.engine.Engine.handle` does.
 
         :raises Withheld: if nothing is to be answered now.
-        :raises Unfinished: if the turn of the client is over before the request is done.
+        :raises Withheld: there is no reply now.
         """
         return connection.engine.handle(connection, op, frame, connection.service.at(now))
 

@@ -1,8 +1,8 @@
-"""``ssl.clientHostnameVerification``: a certificate must be for the host that its client comes from.
+"""``ssl.clientHostnameVerification``: a certificate must be for the host of its client.
 
-As in the real server the address is looked for first, and then, with ``ssl.allowReverseDnsLookup``, the name
-that the resolver has for it: whoever answers for that address decides what it is, and may be slow. A
-certificate without alternative names is for its common name. ``*`` may stand for the first label of a name.
+As in the real server the address is compared first. With ``ssl.allowReverseDnsLookup`` the name of the
+address is compared next: the owner of the address decides this name, and the look-up may be slow. A
+certificate without alternative names is for its common name. ``*`` may replace the first label of a name.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import trio
 from .streams import HostNameError
 
 _PATIENCE = 5.0
-"""Seconds that the resolver may take, as long as the usual one waits for a server."""
+"""Seconds that the resolver may take: the usual time-out of resolvers."""
 
 
 async def check(certificate: dict[str, Any], host: str, by_name: bool) -> None:
     """
-    :param by_name: whether the resolver is asked for the name of the address.
-    :param certificate: as :meth:`ssl.SSLSocket.getpeercert` gives it.
+    :param by_name: whether to ask the resolver for the name of the address.
+    :param certificate: the result of :meth:`ssl.SSLSocket.getpeercert`.
     :param host: the address of the client.
-    :raises HostNameError: the certificate is for somebody else.
+    :raises HostNameError: the certificate is for another host.
     """
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
@@ -66,7 +66,7 @@ def _is_address(text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Addres
 
 
 def is_for(pattern: str, name: str) -> bool:
-    """Return whether a name of a certificate stands for the name of a host."""
+    """Return whether a name of a certificate matches the name of a host."""
     pattern, name = pattern.lower().rstrip("."), name.lower().rstrip(".")
     first, _, rest = pattern.partition(".")
     if first == "*":

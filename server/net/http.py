@@ -1,8 +1,8 @@
-"""A small HTTP/1.1 server for operators, whose answers come from a function that does not block.
+"""A small HTTP/1.1 server for operators. Its answers come from a function that does not block.
 
-Everything is bounded: the number of clients, the size of a request, and the time that a client has to send a
-request and to take the answer. Between two requests, whoever sends them, all other tasks run. Bad input ends
-its own connection, with one log line.
+Everything is bounded: the number of clients, the size of a request, and the time for a client to send a
+request and to take the answer. All other tasks run between two requests of any clients. Bad input ends its
+own connection, with one log line.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 _MAX_HEAD: Final = 16 * 1024  # bytes
 _MAX_BODY: Final = 64 * 1024  # bytes
 _MAX_CLIENTS: Final = 64
-"""Clients at a time; operators need few, and each may hold an answer of some MB."""
+"""The largest number of clients at a time. Operators need few, and each may hold an answer of some MB."""
 _RECEIVE: Final = 16 * 1024  # bytes
 _PIECE: Final = 64 * 1024  # bytes
 _CHUNKS, _CHUNK = 2000, 128
-"""Chunks that any body may have, which take 10 ms; and the bytes that must come with each further one."""
+"""The number of chunks that any body may have, which takes 10 ms; and the bytes that each further chunk
+needs."""
 _SHOWN: Final = 100  # characters of a header in a log line
 _LINGER: Final = 2.0
 """Seconds that a client has to close its side after the server has closed its own."""
@@ -48,10 +49,10 @@ _LINGER: Final = 2.0
 class Request:
     """One request.
 
-    :ivar target: path and query as they were sent.
+    :ivar target: path and query, exactly as they were sent.
     :ivar headers: by name in lower case.
     :ivar peer: the client's address.
-    :ivar certificate: what the client has shown, as :meth:`ssl.SSLSocket.getpeercert` gives it.
+    :ivar certificate: the certificate of the client, from :meth:`ssl.SSLSocket.getpeercert`.
     """
 
     method: str
@@ -74,7 +75,7 @@ class Request:
 
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
-"""Sends a piece of a body, which may be empty; the head goes with the first one."""
+"""Sends a piece of a body, which may be empty. The first piece is sent with the head."""
 
 
 @attrs.frozen
@@ -83,8 +84,8 @@ class Response:
 
     :ivar rest: the remainder of a body that takes long to make. Each piece takes a bounded time, and other
         tasks run in between.
-    :ivar stream: sends a body piece by piece, instead of one that is whole, until it returns or the client
-        goes, which cancels it.
+    :ivar stream: sends the body piece by piece, instead of ``body``, until it returns. It is cancelled when
+        the client leaves.
     """
 
     status: int
@@ -107,7 +108,7 @@ def plain(status: int, **headers: str) -> Response:
 
 
 def method_refused(method: str, *allowed: str) -> Response | None:
-    """Make the answer to a method that is not one of ``allowed``; None if it is."""
+    """Return the answer to a method that is not among ``allowed``; None if the method is allowed."""
     if method in allowed:
         return None
     return plain(403) if method == "TRACE" else plain(405, allow=", ".join(allowed))
@@ -116,12 +117,12 @@ def method_refused(method: str, *allowed: str) -> Response | None:
 def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -> str | None:
     """Explain why a request may come from a web page of an unknown site; None if it does not.
 
-    A browser names the site of the page behind a request. That is not enough: an attacker may point a name of
-    his own at this machine, and then his page counts as a page of this server. So the request must also be
-    for an address, or for one of the ``names``.
+    A browser names the site of the page behind a request. This is not enough: an attacker may point his own
+    domain name at this machine, and then his page counts as a page of this server. So the request must also
+    be for an address, or for one of the ``names``.
 
     :param strict: whether a browser must name the site. Without TLS, or for an address, a page can prevent
-        that.
+        the naming.
     """
     host = request.headers.get("host", "").lower()
     name = host_name(request)
@@ -139,7 +140,7 @@ def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -
 
 
 def host_name(request: Request) -> str:
-    """The name or address, without a port, that a request is for; empty if it does not say."""
+    """The host name or address of a request, without a port; empty if the request has none."""
     host = request.headers.get("host", "").lower()
     return (_split(f"//{host}").hostname or "").rstrip(".")
 
@@ -173,12 +174,12 @@ def _head(response: Response, more: Mapping[str, str] = MappingProxyType({})) ->
 
 
 class HttpServer:
-    """Serves clients that speak HTTP, wherever their streams come from.
+    """Serves clients that speak HTTP, over any kind of stream.
 
-    :param answer: answers a request; what takes long is awaited.
-    :param timeout: the seconds that a client has for each request, idle time included, and again for taking
-        the answer.
-    :param unread: counts what clients leave unread.
+    :param answer: answers a request; it may be async, for long answers.
+    :param timeout: seconds that a client has for each request, with idle time, and again for taking the
+        answer.
+    :param unread: counts the output that clients leave unread.
     :param max_body: how many bytes a request may have, given the request without them.
     """
 
@@ -227,7 +228,7 @@ class HttpServer:
         """Serve one client, then close its stream.
 
         :param peer: its address.
-        :param received: what it has sent already.
+        :param received: the bytes that it has sent already.
         """
         exchange = _Exchange(stream, peer, self._answer_in_turn, self._unread, self._max_body)
         try:
@@ -245,7 +246,7 @@ class HttpServer:
             await trio.aclose_forcefully(stream)
 
     async def _answer_in_turn(self, request: Request) -> Response:
-        """Answer one request in each round of trio's, so that all other tasks run between two of them."""
+        """Answer one request in each round of trio's scheduler, so that all other tasks run in between."""
         async with self._turns:  # the next one who waits goes on in the next round
             pass
         response = self._answer(request)
@@ -272,8 +273,8 @@ class _Exchange:
     """One client's requests, one after the other.
 
     :ivar scope: cancel it to end the connection.
-    :ivar answering: whether a request has arrived as a whole, and its answer is not sent yet.
-    :ivar asked: when the last request had arrived, or the client had connected; seconds of trio's clock.
+    :ivar answering: whether a whole request has arrived and its answer is not sent yet.
+    :ivar asked: when the last request arrived, or else when the client connected, in seconds of trio's clock.
     """
 
     def __init__(
@@ -348,7 +349,7 @@ class _Exchange:
         logger.warning("HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout)
 
     async def _respond(self, request: Request) -> tuple[Response, list[bytes]]:
-        """Return the answer, and its whole body in pieces: none is small, and all are never joined."""
+        """Return the answer and its whole body, in pieces that are not small and that are never joined."""
         try:
             response = await self._answer(request)
             body: list[bytes] = []
@@ -418,7 +419,7 @@ class _Exchange:
             nursery.cancel_scope.cancel()
 
     async def _wait_for_end(self, scope: trio.CancelScope) -> None:
-        """Cancel the scope when the client closes its side. What it sends behind its request is dropped."""
+        """Cancel the scope when the client closes its side. Bytes after its request are dropped."""
         with suppress(trio.BrokenResourceError):
             while await self._stream.receive_some(_RECEIVE):
                 pass
@@ -427,7 +428,7 @@ class _Exchange:
     async def _send(self, response: Response, body: list[bytes]) -> None:
         """Send a whole answer.
 
-        :param body: is empty afterwards.
+        :param body: the body; it is empty afterwards.
         """
         self.waiting = sum(map(len, body))
         length = {"content-length": str(self.waiting)} if response.stream is None else {}
@@ -448,7 +449,8 @@ class _Exchange:
         await send_counted(self._stream, data, self, self._unread)
 
     async def _close(self) -> None:
-        """Close our side, then wait for the client's: closing with unread input could destroy the answer."""
+        """Close the server's side, then wait for the client's side. Closing with unread input could destroy
+        the answer."""
         with trio.move_on_after(_LINGER):
             if isinstance(self._stream, trio.abc.HalfCloseableStream):
                 await self._stream.send_eof()

@@ -1,4 +1,4 @@
-"""TLS for a port that speaks HTTP, by itself or beside plain HTTP: the first byte tells."""
+"""TLS for a port that speaks HTTP, alone or beside plain HTTP: the first byte decides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...protocol.constants import TLS_HELLO
 from .streams import Begun
 
 _FIRST = 4096
-"""Bytes that are received to find out what a client speaks."""
+"""The number of bytes that are received to recognise the client's protocol."""
 
 
 class Secure:
@@ -30,7 +30,7 @@ class Secure:
         self._on_plain = on_plain
 
     async def open(self, stream: trio.SocketStream) -> tuple[trio.abc.Stream, bytes]:
-        """Return the stream for HTTP, and what was received of it already.
+        """Return the stream for HTTP, and the bytes that were received already.
 
         :raises trio.BrokenResourceError: the handshake has failed.
         :raises trio.TooSlowError: it takes too long.

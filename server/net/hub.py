@@ -8,16 +8,18 @@ The rules:
 
 1. A *turn* serves every socket that is ready, once. A connection does a bounded amount of work in it
    (:data:`.service.SLICE` seconds); where more than 8 are ready, they share the time of 8.
-2. Input that is left over has its next part in the next turn, before what is new. If such connections take
-   more than 4 slices, the rest of them comes first in the turn after.
+2. Input that is left over is handled in the next turn, before new input. If such connections take more than
+   4 slices, the rest of them comes first in the turn after.
 3. After a slice of turns trio's other tasks run: timers, TLS clients, HTTP. The hubs of an ensemble take
-   turns more often (:attr:`Hub.share`): the clients of one server wait for the turns of the others.
-4. Where very many are ready, those that end their session are served behind all others, for 4 slices a
-   turn: an end costs three times what a small request does, and its client asks for nothing more.
-5. The replies of a turn are sent in about 8 groups, events and long output behind them. While a crowd is sent
-   an event, which takes many turns, no reply to anybody waits behind that.
-6. Whatever goes wrong with one socket ends that connection alone.
-7. A connection that has ended has our side closed first; the client has some seconds to close its own
+   turns more often (:attr:`Hub.share`), because the clients of one server wait for the turns of the other
+   servers.
+4. If very many sockets are ready, clients that end their session are served after all others, for 4 slices a
+   turn. The end of a session costs three times as much as a small request, and its client waits for nothing
+   else.
+5. The replies of a turn are sent in about 8 groups, then events and long output. Sending an event to many
+   clients takes many turns, and no reply waits for that.
+6. An error of one socket ends only that connection.
+7. When a connection ends, the server closes its side first; the client has some seconds to close its own
    (:mod:`.leaving`).
 """
 
@@ -44,36 +46,37 @@ from .streams import hang_up
 
 _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
 _SMALL_READ, _LARGE_READ = 448, 64 * 1024
-"""Bytes that are received at once. Most requests are small, and Python makes room for up to 512 bytes in a
-third of the time; a client that fills the small size is read in large pieces."""
+"""The number of bytes that are received at once. Most requests are small, and Python allocates up to 512
+bytes in a third of the time. A client that fills the small size is read in large pieces."""
 _SERVED_PER_NEW = 8
-"""Clients served per turn for each one that is let in after the first. To ask the listener for one more than
-there are costs 10 % of a session; but where a turn takes long, newcomers must not wait for many turns."""
+"""The number of served clients per turn for each accepted client after the first. A call of accept() in vain
+costs 10 % of a session; but if a turn takes long, new clients must not wait for many turns."""
 _FEW = 8
-"""Clients that may each work for a whole slice in one turn; where more are ready they share that time."""
+"""The number of clients that may each work for a whole slice in one turn. If more are ready, they share that
+time."""
 _BUSY = 4 * SLICE
-"""Seconds of a turn for clients whose input is left over from earlier turns, and for ends of sessions where
-they are very many."""
+"""Seconds of a turn for clients with input left over from earlier turns, and for ends of very many
+sessions."""
 _MANY = 1000
-"""Ready sockets that are served in the order of their arrival, whatever they ask for. The poller names 1,023
-at once, unless it is asked for more."""
+"""The number of ready sockets that are served in the order of their arrival, whatever they request. The
+poller returns 1,023 at once by default."""
 _END_SIZE, _END = 12, CLOSE_SESSION.to_bytes(4, signed=True)
-"""The bytes of a request that ends a session, and the last of them."""
+"""The bytes of a request that ends a session, and the last four of them."""
 _LEAST_SLICE = 0.0005
-"""Seconds that each client may work for, however many are ready."""
+"""The least number of seconds for each client, however many are ready."""
 _LOOKS, _NEWCOMERS = 3, 1000
-"""How often all that is ready is served before sessions expire, and how many clients are let in each time. A
-client that has just been let in may have sent something already."""
+"""How often all ready sockets are served before sessions expire, and how many clients are accepted each
+time. A new client may have sent something already."""
 _REPLY_GROUPS = 8
-"""The replies of one turn are sent in so many groups. A process with many connections then wakes once per
-group, not once per reply: 5 % more requests with 1,000 clients. With fewer than 8 ready sockets each reply is
-sent at once."""
+"""The number of groups in which the replies of one turn are sent. A process with many connections then wakes
+once per group, not once per reply: 5 % more requests with 1,000 clients. With fewer than 8 ready sockets
+each reply is sent at once."""
 _CROWD = 16
-"""Connections that have their output sent without a look at the time."""
+"""The number of connections whose output is sent between two looks at the clock."""
 _REST = 0.1
 """Seconds until the next turn after one that has failed as a whole."""
 _LARGE = 16 * 1024
-"""Bytes of a reply that is sent at once, not kept for its group."""
+"""A reply with more bytes is sent at once, not kept for its group."""
 
 _NOTHING = b""
 
@@ -100,7 +103,7 @@ class _Link:
 class Hub:
     """
     :param now: the clock, in seconds.
-    :param hand_over: takes the socket of a client that speaks HTTP or TLS, its address, and what it has sent.
+    :param hand_over: takes the socket of a client that speaks HTTP or TLS, its address, and its bytes so far.
     :ivar share: seconds of turns before trio's other tasks run.
     """
 
@@ -129,7 +132,7 @@ class Hub:
         self._poller.register(self._wakeup_fd, _IN)
 
     def listen(self, sock: Listener) -> None:
-        """Let clients in through a listening, non-blocking socket, which belongs to the hub from now on.
+        """Accept clients through a listening, non-blocking socket, which belongs to the hub from now on.
         Their sockets inherit its options."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, self._service.settings.tcp_keepalive)
@@ -137,7 +140,7 @@ class Hub:
         self._poller.register(sock.fileno(), _IN)
 
     def stop_listening(self, *, endpoints: bool = False) -> None:
-        """Close the listening sockets; the clients that are there stay.
+        """Close the listening sockets; connected clients stay.
 
         :param endpoints: those of endpoints too.
         """
@@ -181,7 +184,7 @@ class Hub:
             except MemoryError:  # nor is there any for the next turn
                 raise
             except Exception:
-                report("a turn has ended early, and goes on in %g s", _REST)
+                report("a turn has ended early, and continues in %g s", _REST)
                 failed = True
 
     def turn(self) -> bool:
@@ -193,7 +196,7 @@ class Hub:
         return False
 
     def _serve(self, events: list[tuple[int, int]], whole: bool = False) -> None:
-        """Serve these, and those that could not be served to the end before.
+        """Serve these clients, and those that could not be served completely before.
 
         :param whole: however many end their session.
         """
@@ -221,8 +224,8 @@ class Hub:
             self._send()
 
     def _ends_last(self, now: float) -> Iterator[tuple[int, int]]:
-        """Yield all that are ready. Those that end their session come behind all others, until their part of
-        the turn is over: the rest of them is ready in the next turn too."""
+        """Yield all ready clients. Clients that end their session come last, until their part of the turn is
+        over; the rest of them is ready in the next turn too."""
         ends = []
         for fd, event in self._poll_all():
             if event & _IN and self._asks_to_end(fd):
@@ -240,7 +243,7 @@ class Hub:
                 return
 
     def _touch(self, fds: Sequence[int], now: float) -> None:
-        """Take what these clients have sent as a sign of life."""
+        """Count the input of these clients as a sign of life."""
         at = self._service.at(now)
         for fd in fds:
             link = self._links.get(fd)
@@ -248,7 +251,7 @@ class Hub:
                 self._service.engine.sessions.touch(link.connection.session, at)
 
     def _asks_to_end(self, fd: int) -> bool:
-        """Return whether a client has sent nothing but the request that ends its session."""
+        """Return whether a client has sent only the request that ends its session."""
         link = self._links.get(fd)
         if link is None:
             return False
@@ -264,7 +267,7 @@ class Hub:
         self._service.slice = SLICE if ready <= _FEW else max(_LEAST_SLICE, _FEW * SLICE / ready)
 
     def _go_on(self, now: float) -> None:
-        """Serve those whose input is left over, until their part of the turn is over."""
+        """Serve clients with input left over, until their part of the turn is over."""
         clock = self._service.stopwatch
         end = clock() + _BUSY
         for link in list(self._busy):
@@ -277,10 +280,11 @@ class Hub:
                     break
 
     def look(self, whole: bool = True) -> None:
-        """Serve all that is ready now, for another task than that of :meth:`run`: any sign of life that has
-        arrived, even of a client that is still to be let in.
+        """Serve all ready sockets now, for a caller outside of :meth:`run`. This takes any sign of life that
+        has arrived, even of a client that is not accepted yet.
 
-        :param whole: however many end their session. Otherwise the sessions of the rest live on, for now.
+        :param whole: serve all clients, even if very many end their session. Otherwise the sessions of the
+            rest stay for now.
         """
         self._catching_up = True
         for _ in range(_LOOKS):
@@ -298,11 +302,11 @@ class Hub:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing has arrived, and nothing is left to be done or sent."""
+        """Whether no input has arrived, and nothing is left to do or to send."""
         return not (self._busy or self._dirty or self._answered or self._poller.poll(0, 1))
 
     def flush(self) -> None:
-        """Send what waits on any connection, after a change from outside."""
+        """Send the waiting output of all connections, after a change from outside."""
         self._send()
         self._wake()
 
@@ -343,8 +347,8 @@ class Hub:
     _send_soon = _send  # where others may share what it costs
 
     def _send_to_crowd(self) -> None:
-        """Send output that waits on many connections, such as an event, for the time of a slice: other
-        clients need not wait until all of them have it."""
+        """Send output that waits on many connections, such as an event, for the time of a slice, so that
+        other clients need not wait until all of them have it."""
         clock = self._service.stopwatch
         end = clock() + SLICE
         dirty = self._dirty
@@ -366,7 +370,7 @@ class Hub:
     # --- a client comes ----------------------------------------------------------------------------------
 
     def _serve_other(self, fd: int, now: float) -> None:
-        """Serve a socket that is no client's, or no longer."""
+        """Serve a socket that is not, or no longer, the socket of a client."""
         if fd in self._listeners:
             self._accept(self._listeners[fd], now)
         elif fd in self._leaving.sockets:
@@ -443,7 +447,7 @@ class Hub:
         self._send_own(link)
 
     def _send_own(self, link: _Link) -> None:
-        """Have what was answered to a client sent: not behind a crowd that an event has made."""
+        """Queue the reply to a client for sending, ahead of an event for many clients."""
         if len(self._dirty) > _CROWD:
             self._flush_link(link)
         else:
@@ -451,7 +455,7 @@ class Hub:
         self._send_soon()
 
     def _proceed(self, link: _Link, now: float) -> None:
-        """Go on with a connection that had to stop: it has had its turn, or its output was not taken."""
+        """Continue a connection that had to stop, because its turn was over or its output was not taken."""
         connection = link.connection
         self._busy.pop(link, None)
         self._flush(link)
@@ -462,7 +466,7 @@ class Hub:
             self._send_soon()
 
     def _flush_link(self, link: _Link) -> None:
-        """:meth:`_flush`, if it still has its connection; an error ends that alone."""
+        """Call :meth:`_flush`, if the client still has its connection. An error ends only that connection."""
         if self._links.get(link.fd) is link:
             try:
                 self._flush(link)
@@ -470,7 +474,7 @@ class Hub:
                 self._fail(link.fd)
 
     def _flush(self, link: _Link) -> None:
-        """Send what waits, as far as the client takes it; then register for what is to come next."""
+        """Send the waiting output, as far as the client takes it; then register for the next event."""
         connection = link.connection
         data = link.unsent or connection.data_to_send()
         if data:
@@ -515,7 +519,7 @@ class Hub:
     # --- a client goes -----------------------------------------------------------------------------------
 
     def _part(self, link: _Link) -> None:
-        """Close our side, then wait for the client to close its own."""
+        """Close the server's side, then wait for the client to close its own."""
         connection = link.connection
         del link.connection  # which knows of the link: no work for the garbage collector
         del self._links[link.fd]
@@ -574,7 +578,7 @@ class Hub:
 
 
 def _rest(sock: socket.socket) -> bytes:
-    """Receive what else has arrived; an end or an error comes again, and is handled then."""
+    """Receive the rest of the input. An end or an error comes again, and is handled then."""
     try:
         return sock.recv(_LARGE_READ)
     except OSError:

@@ -1,7 +1,7 @@
-"""Late imports of much code, while clients are served.
+"""Late imports of large modules, while clients are served.
 
 An import of many modules takes some hundred ms. In a thread of its own it shares the interpreter with the
-loop, which goes on every few ms. What is loaded already costs no thread.
+loop, which runs again every few ms. A module that is loaded already costs no thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import trio
 
 
 async def load(name: str) -> None:
-    """Load a module, so that an import of it takes no time.
+    """Load a module, so that its import takes no time.
 
     :param name: its whole name.
     """

@@ -1,4 +1,4 @@
-"""Listeners, and a task for each client of one: TLS, HTTP, and plain clients where there is no epoll."""
+"""Listeners with a task for each client: TLS, HTTP, and plain clients without epoll."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..logger import logger
 from . import descriptors
 
 _REST: Final = 1.0
-"""Seconds between two attempts while no more clients can be let in."""
+"""Seconds between two attempts while no more clients can be accepted."""
 
 
 class Listener(socket.socket):
-    """A listening socket whose family and type are plain ints. ``accept`` reads both for each client; to make
-    members of an enum of them takes 5 % of a session.
+    """A listening socket whose family and type are plain ints. ``accept`` reads both for each client, and
+    converting them to an enum takes 5 % of a session.
 
-    :ivar endpoint: the endpoint that it is for; empty for the port of all clients.
+    :ivar endpoint: its endpoint; empty for the port of all clients.
     """
 
     endpoint = ""
@@ -32,9 +32,9 @@ class Listener(socket.socket):
 async def serve_clients(
     listener: socket.socket, serve: Callable[[trio.SocketStream], Awaitable[None]]
 ) -> None:
-    """Let clients in until cancelled.
+    """Accept clients until cancelled.
 
-    :param serve: serves one of them, and closes its stream. An exception ends that client and no other.
+    :param serve: serves one client, and closes its stream. An exception ends only that client.
     """
 
     async def guarded(stream: trio.SocketStream) -> None:

@@ -1,11 +1,11 @@
-"""The programs behind connections from this machine, where the system tells (Linux).
+"""The programs behind connections from this machine, on systems that show them (Linux).
 
 The rules:
 
 1. ``/proc/net/tcp`` and ``tcp6`` name the socket at the other end of a connection, ``/proc/PID/fd`` the
-   process that has it. The system shows the sockets of other users to root alone.
-2. This is done only when somebody asks, once for each connection, in a thread of its own, and ends after so
-   many files: a machine may have many processes.
+   process that has it. The system shows the sockets of other users only to root.
+2. The search runs only when somebody asks, once for each connection, in a thread of its own. It ends after a
+   number of files, because a machine may have many processes.
 3. A program is shown by its name and its script: ``python worker.py (pid 4711)``. Further arguments may be
    secrets.
 """
@@ -52,13 +52,13 @@ _CODE: Final = {
 """Options of interpreters that are followed by a program itself."""
 
 Ends = tuple[str, int, int]
-"""A connection as the client's system knows it: its own address and port, and the port of the server."""
+"""A connection in the view of the client's system: its own address and port, and the port of the server."""
 
 
 async def look_for_programs(connections: Iterable[Connection], ports: Collection[int]) -> None:
-    """Find out the programs of connections for which nobody has done that, as :attr:`.Connection.program`.
+    """Find the programs of connections, unless they are known, and set :attr:`.Connection.program`.
 
-    :param ports: those of the server.
+    :param ports: the ports of the server.
     """
     new = [each for each in list(connections) if each.program is None]
     for connection in new:
@@ -98,7 +98,7 @@ def _connections(file: str) -> Iterator[tuple[Ends, str]]:
 
 
 def _address(digits: str) -> str:
-    """Read an address: each four bytes are a number in the order of this machine."""
+    """Read an address: each four bytes are a number in the byte order of this machine."""
     numbers = [int(digits[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(digits), 8)]
     family = socket.AF_INET if len(numbers) == 1 else socket.AF_INET6
     return java_address(socket.inet_ntop(family, b"".join(numbers)))
@@ -136,7 +136,7 @@ def program_of(process: int) -> str:
 
 
 def script_of(words: list[str]) -> list[str]:
-    """Return what a command line runs, if its program is an interpreter.
+    """Return the script of a command line, if its program is an interpreter.
 
     :param words: the command line.
     """

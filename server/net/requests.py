@@ -1,35 +1,33 @@
-"""From the frames of requests to their replies: two ways that lead to the same result.
+"""From the frames of requests to their replies, by two ways with the same result.
 
 **The long way** is :func:`serve_requests`, one turn of a connection. It takes any frames: it keeps the
-session alive, checks credentials and limits, asks the gate, goes on with a request that an earlier turn has
-left unfinished, stops when the turn is over or too much output waits, and closes the connection after the
+session alive, checks credentials and limits, asks the gate, and continues a request that an earlier turn has
+left unfinished. It stops when the turn is over or too much output waits, and closes the connection after the
 last request of a session.
 
 **The short way** is :func:`exchange`, for the most frequent case: a client that waits for each reply before
-it asks again, so that one whole request arrives alone. It does nothing but call the engine, encode the reply
-and count, and gives the reply to the transport directly instead of queueing it. It is taken only where every
-other part of the long way would do nothing:
+it asks again, so that one whole request arrives alone. It only calls the engine, encodes the reply and
+counts, and returns the reply directly to the transport. It is taken only if every other part of the long way
+would do nothing:
 
 * The connection has a ``fast_session``: the handshake is done, no input is left over, the connection is open,
   and the settings ask for no check of each request.
-* The session is fresh. A session expires at a tick, so that a second request within the same tick does not
-  move its deadline; ``fresh_until`` says for how long that holds. The first request after it takes the long
-  way, which touches the session.
-* No gate stands between the clients and the engine.
-* The data is exactly one frame of a legal length, with an xid that is not negative and a plain operation: not
-  a ping or authentication, not an operation that may need several turns, and not an op code that does not
-  exist.
+* The session is fresh. A session expires at a tick, so a second request within the same tick does not move
+  its deadline; ``fresh_until`` is the end of this time. The first request after it takes the long way, which
+  touches the session.
+* There is no gate between the clients and the engine.
+* The data is exactly one frame of a legal length, with a non-negative xid and a plain operation: not a ping,
+  not authentication, not an operation that may need several turns, and not an unknown op code.
 
-If the engine has queued events for this very connection meanwhile, or the request ends the session, the reply
-is queued: events come before the reply that could reveal the change, and the end after it.
+If the engine has queued events for this connection meanwhile, or the request ends the session, the reply is
+queued, too: events must come before the reply, and the end after it.
 
-``test_the_short_way_leads_where_the_long_one_does`` sends the same input both ways and compares all that is
-sent, all figures and all session deadlines.
+``test_the_short_way_leads_where_the_long_one_does`` sends the same input both ways and compares all output,
+all figures and all session deadlines.
 
 **Limits.** A turn ends after 32 requests or after a slice of time, and no request is handled while more than
-256 KiB of output wait. A client that floods, asks for much, or does not read delays only itself, and the
-server holds a bounded amount of memory for it. Requests that were not handled wait in ``frames`` for the next
-turn.
+256 KiB of output wait. A client that floods, requests much, or does not read delays only itself, and takes a
+bounded amount of memory. Its other requests wait in ``frames`` for the next turn.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
 
 
 MAX_REQUESTS = 32
-"""Requests of one connection that are handled in one turn."""
+"""The largest number of requests of one connection that are handled in one turn."""
 HIGH_WATER = 256 * 1024
 """No further request is handled while more than this many bytes of output wait to be taken."""
 
@@ -68,17 +66,17 @@ _FRAME = struct.Struct(">iii").unpack_from  # a frame length, then the same
 _REPLY = struct.Struct(">iiqi").pack  # a frame length, then records.ReplyHeader
 _SPECIAL = CREDENTIALS | {PING}
 _SLOW = IN_STEPS | {CLOSE_SESSION, OpCode.MULTI.value}
-"""After these a turn looks at the time, which itself costs 10 % of a small request. The cost of all others is
-bounded by the bytes of the requests that are received at once, and of the replies that may wait."""
+"""After these operations a turn looks at the clock, which costs 10 % of a small request. The cost of all
+other operations is bounded by the bytes that are received at once and by the waiting output."""
 _SLOW_IF_WATCHED = _SLOW | WRITES
 _SHORT_WAY = CLIENTS - IN_STEPS - {PING}
 _PLAIN = CLIENTS - _SLOW - _SPECIAL
-"""Operations with which the long way has nothing to do but to call the engine and queue the reply."""
+"""Operations for which the long way only calls the engine and queues the reply."""
 _PLAIN_IF_WATCHED = _PLAIN - WRITES
 _NONE_PLAIN: frozenset[int] = frozenset()
 MAX_NULL_TOKENS = 16
-"""Tokens of one connection that are answered by none. Clients ask once or, like kazoo, as often as they can:
-these are ended by a refusal (sasl.md, trap 7)."""
+"""The largest number of tokens of one connection that get a null answer. Clients ask once or, like kazoo, as
+often as they can: such clients are refused (sasl.md, trap 7)."""
 _NO_TOKEN = records.SetSASLResponse(None).encode()
 _CREDENTIALS = frozenset(op.to_bytes(4) for op in CREDENTIALS)
 
@@ -87,9 +85,9 @@ _CREDENTIALS = frozenset(op.to_bytes(4) for op in CREDENTIALS)
 
 
 def exchange(connection: Connection, data: bytes, now: float) -> bytes:
-    """Do the same as :meth:`.connection.Connection.receive_data`, by the short way if it is open.
+    """Do the same as :meth:`.connection.Connection.receive_data`, by the short way if possible.
 
-    Returns the reply if there is nothing else to send or to do. If the result is empty, go on as after
+    Returns the reply if there is nothing else to send or to do. If the result is empty, continue as after
     ``receive_data``.
     """
     session, size = connection.fast_session, len(data) - 4
@@ -138,7 +136,7 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
 
 
 def serve_requests(connection: Connection, session: Session, frames: list[bytes], now: float) -> None:
-    """Handle the requests of one turn; what is not done is in ``connection.frames`` then."""
+    """Handle the requests of one turn. The rest is in ``connection.frames`` afterwards."""
     service, engine, output = connection.service, connection.engine, connection.output
     at = service.at(now)
     handle: Callable[..., tuple[int, int, bytes]] = engine.handle
@@ -235,7 +233,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
 
 
 def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tuple[int, int, bytes]:
-    """Handle the requests of a turn, of which the first was begun in an earlier turn."""
+    """Handle the requests of a turn whose first request was begun in an earlier turn."""
     steps, connection.unfinished = connection.unfinished, None
     if steps is None:
         if connection.service.gate is not None:
@@ -248,8 +246,8 @@ def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tupl
 
 
 def _keep_alive(connection: Connection, session: Session, frames: list[bytes], now: int) -> None:
-    """Keep the session alive, as every request does but those that only carry credentials (semantics.md
-    section 12.4)."""
+    """Keep the session alive. Every request does that, except those that only carry credentials
+    (semantics.md section 12.4)."""
     if any(frame[4:8] not in _CREDENTIALS for frame in frames):
         connection.engine.sessions.touch(session, now)
 
@@ -288,7 +286,7 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
 
 
 def _authenticate(connection: Connection, xid: int, op: int, payload: bytes) -> None:
-    """Auth and sasl concern the connection alone: they take no zxid and keep no session alive (wire.md
+    """Auth and sasl concern only the connection: they take no zxid and keep no session alive (wire.md
     section 12)."""
     try:
         if op == OpCode.SASL:
@@ -340,7 +338,7 @@ def _refuse_login(connection: Connection, xid: int, reason: str) -> None:
     if "sasl" in settings.required_auth_schemes:
         err = SessionClosedRequireAuthError.code
     elif settings.allow_sasl_failed_clients:
-        logger.warning("%s: it goes on without its SASL login, which has failed: %s", connection, reason)
+        logger.warning("%s: it continues without its SASL login, which has failed: %s", connection, reason)
         connection.login = None
         _answer_no_token(connection, xid)
         return
@@ -351,7 +349,7 @@ def _refuse_login(connection: Connection, xid: int, reason: str) -> None:
 
 
 def _answer_no_token(connection: Connection, xid: int) -> None:
-    """Answer that there is no SASL login; refuse clients that go on asking."""
+    """Answer that there is no SASL login; refuse clients that keep asking."""
     connection.null_tokens += 1
     if connection.null_tokens <= MAX_NULL_TOKENS:
         _reply(connection, xid, 0, 0, _NO_TOKEN)

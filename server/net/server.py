@@ -1,9 +1,9 @@
 """The server on the network: listeners, their clients, and the clock that drives it all.
 
 * Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clients by a pair of tasks each.
-* What rooms above this one answer is handed in: four-letter words and further ports by
-  :class:`pyzk.server.monitoring.server.MonitoredServer`, HTTP on the port of clients by whoever makes the
-  server. ``http`` is called for the first HTTP client, so that an idle server loads nothing of it.
+* Packages above this one pass in their answers: :class:`pyzk.server.monitoring.server.MonitoredServer` adds
+  four-letter words and further ports, and the maker of the server adds HTTP on the port for clients.
+  ``http`` is called for the first HTTP client, so that an idle server does not load it.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ Task: TypeAlias = Callable[[], Awaitable[None]]
 Listen: TypeAlias = Callable[[str, int], tuple[socket.socket, tuple[str, int]]]
 """Opens a listener at a host and port; returns it with the address that it has got."""
 HttpFactory: TypeAlias = "Callable[[Server, trio.Nursery], Awaitable[HttpServer]]"
-"""Makes what answers HTTP on the port of clients, for a server and the nursery in which its tasks run."""
+"""Makes the HTTP server on the port for clients, for a server and the nursery of its tasks."""
 
 _BACKLOG = 2048
 _LOOK_AT_LOG = 0.5
-"""Seconds between two looks whether a snapshot is due."""
+"""Seconds between two checks whether a snapshot is due."""
 _QUIET_ROUNDS = 5
-"""Rounds of trio's tasks without a byte, after which nothing waits at the sockets of TLS clients."""
+"""After this many rounds of trio's tasks without a byte, nothing waits at the sockets of TLS clients."""
 _ROUNDS = 100
-"""Rounds after which sessions that are due expire, even while bytes still come in."""
+"""After this many rounds due sessions expire, even while bytes still come in."""
 _HAS_HUB = hasattr(select, "epoll") and not os.environ.get("PYZK_WITHOUT_EPOLL")
-"""The variable is for tests: it serves clients as on platforms that have no epoll."""
+"""The variable is for tests: it serves clients as on platforms without epoll."""
 
 
 class Server:
     """One service with its listeners.
 
     :param make_service: makes the service; its arguments are those of :class:`.service.Service`.
-    :param http: makes what answers HTTP on the port of clients; None: HTTP is not answered there.
+    :param http: makes the HTTP server on the port for clients; None: there is no HTTP.
     :cvar in_ensemble: whether this is one server of a pretend ensemble.
     :ivar service: the server without its sockets.
     :ivar started: the clock at the start, in seconds.
-    :ivar controls: for the test kit: what controls this server, once something does.
+    :ivar controls: for the test kit: the controls of this server, if there are any.
     """
 
     in_ensemble: ClassVar[bool] = False
@@ -119,7 +119,7 @@ class Server:
 
     @property
     def url(self) -> str | None:
-        """Where the plain listener answers HTTP; None if it does not."""
+        """The URL of HTTP at the plain listener; None if there is no HTTP."""
         return f"http://{self.hosts}/" if self.service.serves_http else None
 
     @property
@@ -130,7 +130,7 @@ class Server:
     async def run(self, *, task_status: trio.TaskStatus[Self] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen and serve until cancelled. A server runs once.
 
-        :raises OSError: if an address cannot be bound.
+        :raises OSError: an address cannot be bound.
         """
         assert self._nursery is None, "a server runs once"
         settings = self.service.settings
@@ -163,7 +163,7 @@ class Server:
                 task_status.started(self)
 
     def further_ports(self, listen: Listen) -> Iterable[Task]:
-        """Open further ports that the settings name, and return the tasks that serve them."""
+        """Open further ports of the settings, and return the tasks that serve them."""
         return ()
 
     def _close_sockets(self) -> None:
@@ -174,7 +174,7 @@ class Server:
             self._hub = None  # the history can still be read, and nothing more arrives
 
     def close_port(self) -> None:
-        """Have plain clients refused from now on: the port stays bound, and nobody listens."""
+        """Refuse plain clients from now on: the port stays bound, and nobody listens."""
         self.service.refusing = True
         if self._hub is not None:
             self._hub.stop_listening()
@@ -186,7 +186,7 @@ class Server:
         return self._bound is None
 
     def open_port(self) -> None:
-        """Let plain clients in again after :meth:`close_port`."""
+        """Accept plain clients again after :meth:`close_port`."""
         self.service.refusing = False
         if self._bound is not None and self._nursery is not None:
             self._listen()
@@ -196,11 +196,11 @@ class Server:
         self._hub.listen(Listener(fileno=listener.detach()))
 
     def open_endpoint(self, name: str) -> tuple[str, int]:
-        """Let plain clients in at one more port of this machine, until the server ends.
+        """Accept plain clients at one more port of this machine, until the server ends.
 
-        :param name: what their connections have as their ``endpoint``.
+        :param name: the ``endpoint`` of their connections.
         :returns: host and port, which the kernel has chosen.
-        :raises OSError: if no port can be bound.
+        :raises OSError: no port can be bound.
         """
         assert self._nursery is not None
         host = self.host if self.host == "::1" or self.host.startswith("127.") else "127.0.0.1"
@@ -222,19 +222,20 @@ class Server:
             self._hub.share = seconds
 
     def bind(self) -> None:
-        """Take the port of plain clients, which wait until :meth:`run` lets them in.
+        """Bind the port for plain clients. They wait until :meth:`run` accepts them.
 
-        :raises OSError: if the address cannot be bound.
+        :raises OSError: the address cannot be bound.
         """
         settings = self.service.settings
         self._bound = _bind(settings.host, settings.port, _backlog(settings))
         self.service.address = self._bound.getsockname()[:2]
 
     def move(self, port: int) -> None:
-        """Let plain clients in at another port, on the same address; those that are connected stay.
+        """Accept plain clients at another port of the same address; connected clients stay.
 
-        If the port cannot be bound nobody is let in any more, as by the real server. Without epoll the old
-        port lets clients in too. Nothing happens before the first port is bound: the settings name that.
+        If the port cannot be bound, no client is accepted any more, as in the real server. Without epoll the
+        old port accepts clients too. Nothing happens before the first port is bound: the settings name that
+        one.
         """
         if self.service.address is None or self.address[1] == port:
             return
@@ -249,14 +250,14 @@ class Server:
         try:
             self._bound = _bind(host, port)
         except OSError as error:
-            logger.error("no more clients can come: port %d cannot be bound: %s; name another", port, error)
+            logger.error("cannot listen on port %d: %s; choose another port", port, error)
             return
         self.service.address = self._bound.getsockname()[:2]
         if not was_closed:
             self._listen()
 
     def _listen(self) -> None:
-        """Let plain clients in at the port that is bound."""
+        """Accept plain clients at the bound port."""
         assert self._bound is not None
         listener, self._bound = self._bound, None
         listener.listen(_backlog(self.service.settings))
@@ -268,12 +269,12 @@ class Server:
             self._nursery.start_soon(self._serve_tasks, listener, self._serve_client)
 
     def flush(self) -> None:
-        """Send what waits on any connection, after a change that no client has caused."""
+        """Send the waiting output of all connections, after a change that no client has caused."""
         if self._hub is not None:
             self._hub.flush()
 
     def receive(self, whole: bool = True) -> None:
-        """Handle what has already arrived at the sockets.
+        """Handle the input that has already arrived at the sockets.
 
         :param whole: as for :meth:`.hub.Hub.look`.
         """
@@ -283,11 +284,11 @@ class Server:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no client has sent anything that is not handled and answered, as far as sockets show it."""
+        """Whether everything that clients have sent is handled and answered, as far as sockets show it."""
         return self._hub is None or self._hub.is_idle
 
     def advance(self, now: float, within: float = math.inf) -> None:
-        """Do what is due at ``now``, in seconds of the clock.
+        """Do everything that is due at ``now``, in seconds of the clock.
 
         :param within: seconds of work after which the rest is left to the next call.
         """
@@ -315,11 +316,11 @@ class Server:
                 self.advance(now, SLICE)
                 deadline = self.service.next_deadline()
             except Exception:
-                report("what is due was done in part; the rest follows at the next tick")
+                report("some due work was not done; it follows at the next tick")
                 deadline = math.inf  # the rest at the next tick, and not at once
 
     async def _receive_in_tasks(self, now: float) -> None:
-        """Let the tasks of clients handle what has arrived for them, if something is due at ``now``.
+        """Let the tasks of clients handle their input, if something is due at ``now``.
 
         In one round trio sees which sockets are readable, in the next one their tasks read; a large request
         takes a round for each TLS record.
@@ -346,9 +347,11 @@ class Server:
                         await trio.lowlevel.checkpoint()
                 storage.purge()
             except OSError as error:
-                logger.error("a snapshot failed: %s; the logs go on, and the next one is tried later", error)
+                logger.error(
+                    "a snapshot failed: %s; the logs continue, and the next snapshot is tried later", error
+                )
             except Exception:
-                report("a snapshot failed; the logs go on, and the next one is tried later")
+                report("a snapshot failed; the logs continue, and the next snapshot is tried later")
 
     # --- a task per client -------------------------------------------------------------------------------
 
@@ -429,7 +432,7 @@ class Server:
             await http.serve(stream, peer, received)
 
     async def _load_http(self) -> HttpServer:
-        """Make what answers HTTP, for the first such client."""
+        """Make the HTTP server, for the first such client."""
         assert self.http_factory is not None
         assert self._nursery is not None
         http = await self.http_factory(self, self._nursery)
@@ -439,7 +442,7 @@ class Server:
 
 
 def service_of(storage: Storage | None) -> Callable[..., Service]:
-    """Return what makes the service of a server, whose data is in files or in memory."""
+    """Return the factory of the service of a server with its data in files or in memory."""
     if storage is None:
         return Service
     from .durable import DurableService
@@ -453,7 +456,7 @@ def _backlog(settings: Settings) -> int:
 
 def _bind(host: str, port: int, backlog: int | None = None) -> socket.socket:
     """
-    :param backlog: listen too, and let so many clients wait.
+    :param backlog: listen too, and let this many clients wait.
     """
     # ASCII names as bytes: the codec for other names is loaded at its first use, which takes long
     name = host.encode() if host.isascii() else host

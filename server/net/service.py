@@ -1,4 +1,4 @@
-"""One server without its sockets: the engine, and the connections it serves.
+"""One server without its sockets: the engine and its connections.
 
 A transport (a TCP listener, an in-memory stream, a test) opens connections here, moves bytes between them and
 their clients, and calls :meth:`Service.advance` when :meth:`Service.next_deadline` has come.
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ..storage.storage import Storage
 
 AnswerWord: TypeAlias = "Callable[[bytes, Service, Connection, float, bytes], Iterator[bytes]]"
-"""A function that answers a four-letter word, piece by piece. Its arguments: the word, the service, the
-connection that asks, the time (seconds, monotonic), and the bytes behind the word."""
+"""A function that answers a four-letter word, piece by piece. Its arguments are the word, the service, the
+connection that asks, the time (seconds, monotonic), and the bytes after the word."""
 
 _Timer = tuple[float, Callable[[], object]]
 
@@ -39,38 +39,38 @@ SLICE = 0.005
 _TRACE_MASK = 306
 """The answer of ``gtmk`` until an operator sets another: the number that the real server starts with."""
 _REFUSALS = 1000
-"""Addresses of which it is remembered that a refusal was logged, so that each logs one line only."""
+"""The number of addresses whose logged refusal is remembered, so that each address logs only one line."""
 _BUCKET = 10.0
-"""Seconds to whose multiples the idle deadlines of connections are rounded up, where operators see them."""
+"""For operators, the idle deadlines of connections are rounded up to multiples of this, in seconds."""
 
 
 class Service:
-    """The engine, its connections, and what is due at which time.
+    """The engine, its connections, and its timers.
 
     :param now: the monotonic time in seconds.
     :param epoch: the same moment as seconds since the epoch.
-    :param stopwatch: real seconds, by which turns end; by default it stands still, and work is never cut off.
+    :param stopwatch: real seconds, by which turns end. By default it never moves, and work is never cut off.
     :param answer_word: answers four-letter words; by default the answer to each is empty.
     :cvar connection_type: what a client gets.
-    :cvar server_id: the number of the server, as operators are told.
-    :cvar words: by word, what answers it instead of the single server's function.
+    :cvar connection_type: the type of connections.
+    :cvar words: functions that answer words instead of those of a single server, by word.
     :cvar commands: the same for commands of the admin server.
-    :ivar storage: keeps the data in files; None: it is in memory only.
+    :ivar storage: keeps the data in files; None: the data is in memory only.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
-    :ivar now: a time (seconds, monotonic) that was asked for lately; ``now_ms`` is the same in ms.
+    :ivar now: a recent time (seconds, monotonic); ``now_ms`` is the same in ms.
     :ivar connections: every open connection, in the order of their arrival.
     :ivar secure: those of them that came over TLS.
     :ivar address: the address for plain clients; None until a listener has one.
     :ivar secure_address: the same for TLS clients.
-    :ivar trace_mask: a number that operators may set and read; nothing depends on it.
-    :ivar asked_at: when each admin command with a limited rate was asked for last (seconds, monotonic).
-    :ivar shaking_hands: how many clients are in a TLS handshake.
-    :ivar gate: stands between the clients and the engine, in tests; None otherwise.
-    :ivar unread: the output that transports hold for clients that do not read.
+    :ivar trace_mask: a number that operators may set and read; it has no effect.
+    :ivar asked_at: the time of the last call of each admin command with a limited rate (seconds, monotonic).
+    :ivar shaking_hands: the number of clients in a TLS handshake.
+    :ivar gate: the gate between the clients and the engine, in tests; None otherwise.
+    :ivar unread: the counter of output that clients do not read.
     :ivar foreign: the first bytes of clients that do not speak ZooKeeper's protocol and may be served.
-    :ivar serves_http: whether clients that speak HTTP are handed to a server for them.
-    :ivar is_controlled: whether a test controls this service over HTTP, also where clients are shut out.
+    :ivar serves_http: whether clients that speak HTTP are served.
+    :ivar is_controlled: whether a test controls this service over HTTP, even while clients are refused.
     :ivar refusing: whether new connections are turned away.
     :ivar has_request_checks: whether the settings ask for checks of each request that are off by default.
     """
@@ -151,11 +151,11 @@ class Service:
         """Make a connection for a client that has connected.
 
         :param peer: the client's address and port.
-        :param wake: called when output comes to wait although nothing was received, and on closing.
+        :param wake: called when there is output although nothing was received, and on closing.
         :param identities: the identities that the client has proved beside its address, for example by a TLS
             certificate.
         :param secure: whether the client came over TLS.
-        :param endpoint: the name of the endpoint by which it came, if it was one.
+        :param endpoint: the name of its endpoint, if there is one.
         :returns: None if a limit is exceeded: then close the client's socket at once.
         """
         host = java_address(peer[0])
@@ -228,22 +228,22 @@ class Service:
         return self.now_ms
 
     def wall_clock(self, now: float) -> float:
-        """Return a time (seconds, monotonic) as seconds since the epoch."""
+        """Convert a time (seconds, monotonic) to seconds since the epoch."""
         return self.engine.wall_clock(self.at(now)) / 1000
 
     @property
     def mode(self) -> str:
-        """The server's role, as operators are told."""
+        """The server's role, for operators."""
         return "standalone"
 
     @property
     def serves(self) -> bool:
-        """Whether clients are served; otherwise most questions of operators are not answered either."""
+        """Whether clients are served. If not, most questions of operators are not answered either."""
         return True
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it serves reads alone, for lack of a leader."""
+        """Whether it serves only reads, because there is no leader."""
         return False
 
     def totals_of_role(self) -> Iterator[str]:
@@ -251,11 +251,11 @@ class Service:
         return iter(())
 
     def role_figures(self) -> Iterator[tuple[str, int]]:
-        """Yield the gauges that only this role has."""
+        """Yield the gauges of this role."""
         return iter(())
 
     def outstanding(self) -> int:
-        """Count the requests that have arrived on all connections and wait for their turn."""
+        """Count the requests on all connections that wait for their turn."""
         return sum(connection.outstanding for connection in self.connections)
 
     def idle_deadline(self, connection: Connection) -> float:
@@ -267,10 +267,10 @@ class Service:
         return ((connection.stats.last_response + timeout) // _BUCKET + 1) * _BUCKET
 
     def next_deadline(self) -> float:
-        """Return the time at which :meth:`advance` is to be called, in seconds of the monotonic clock;
-        infinity if never.
+        """Return the time at which to call :meth:`advance`, in seconds of the monotonic clock; infinity for
+        never.
 
-        This may be in the past: the last call has left something over.
+        The time is in the past if the last call has left something over.
         """
         handshake = next(iter(self._no_session_yet.values()), math.inf)
         due = self.engine.next_deadline()
@@ -281,11 +281,11 @@ class Service:
         return self._timers[0][0] if self._timers else math.inf
 
     def call_at(self, when: float, callback: Callable[[], object]) -> None:
-        """Have :meth:`advance` call a function once ``when`` has come (seconds, monotonic)."""
+        """Let :meth:`advance` call a function at the time ``when`` (seconds, monotonic)."""
         self._timers.add((when, callback))
 
     def advance(self, now: float, within: float = math.inf) -> None:
-        """Do what is due at ``now`` (seconds, monotonic): timers, expiries, handshakes that did not come.
+        """Do everything that is due at ``now`` (seconds, monotonic): timers, expiries, missing handshakes.
 
         :param within: seconds of work after which the rest is left to the next call.
         """
@@ -301,7 +301,7 @@ class Service:
             try:
                 callback()
             except Exception:
-                report("a timer has failed; what it should do may be half done")
+                report("a timer has failed; its work may be half done")
         self.engine.advance(milliseconds(now), is_over)
         for connection, deadline in list(self._no_session_yet.items()):
             if deadline > now or is_over():
@@ -324,8 +324,8 @@ class _HttpOrTls:
 def milliseconds(seconds: float) -> int:
     """Convert seconds to the core's ms, rounded down.
 
-    A time that is less than 1 ns short of a whole ms counts as that ms: a float that stands for a deadline
-    may be that far off, and the deadline must have come then.
+    A time that is less than 1 ns before a whole ms counts as that ms: the float of a deadline may be off by
+    that much, and the deadline must count as reached.
     """
     return int(seconds * 1000 + 1e-6)
 
@@ -335,7 +335,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def java_address(host: str) -> str:
-    """Write a literal address as Java prints it: IPv6 uncompressed, IPv4-mapped as plain IPv4."""
+    """Write an address in Java's notation: IPv6 uncompressed, IPv4-mapped as plain IPv4."""
     if ":" not in host:
         return host
     address = ipaddress.IPv6Address(host.partition("%")[0])

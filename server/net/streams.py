@@ -1,4 +1,4 @@
-"""One client over any trio stream: TLS, memory, or a plain socket where there is no epoll."""
+"""One client over any trio stream: TLS, memory, or a plain socket without epoll."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RECEIVE = 64 * 1024  # bytes
 _SEND = 64 * 1024
 """Bytes of a piece that is sent at once."""
 _LINGER = 2.0
-"""Seconds that a client has to take what is left when the server closes."""
+"""Seconds that a client has to take the rest of the output when the server closes."""
 
 
 Handshake: TypeAlias = Callable[[], Awaitable[Iterable[Id]]]
@@ -31,7 +31,7 @@ class HostNameError(Exception):
 
 
 _forked = False
-"""Whether this process has made a fork. (What subprocess starts inherits no sockets.)"""
+"""Whether this process has made a fork. (Processes of the module subprocess inherit no sockets.)"""
 
 
 def _note_fork() -> None:
@@ -55,10 +55,10 @@ async def serve_stream(
 ) -> None:
     """Serve one client until it or the server closes the connection, then close the stream.
 
-    :param flush: called when events may have come to wait on other connections.
-    :param serve_foreign: serves a client that does not speak ZooKeeper's protocol: its stream, its address,
-        and what it has sent.
-    :param handshake: for TLS: tells the identities of the client, once the stream is up.
+    :param flush: called when events may wait on other connections.
+    :param serve_foreign: serves a client that does not speak ZooKeeper's protocol. It gets the stream, the
+        address, and the bytes so far.
+    :param handshake: for TLS: returns the identities of the client, once the stream is up.
     :param endpoint: as for :meth:`.Service.accept`.
     """
     link = _StreamLink(service, stream, now, flush)
@@ -77,7 +77,7 @@ async def serve_stream(
 
 
 class Begun(trio.abc.Stream):
-    """A stream of a socket, of which some bytes were received already: they come first."""
+    """A stream of a socket that yields some already received bytes first."""
 
     def __init__(self, stream: trio.SocketStream, received: bytes) -> None:
         self.socket = stream.socket
@@ -103,7 +103,8 @@ class Begun(trio.abc.Stream):
 
 
 async def send_counted(stream: trio.abc.Stream, data: bytes, reader: Reader, unread: UnreadOutput) -> None:
-    """Send everything, counted as unread until then; in pieces, so that it shows whether the client reads."""
+    """Send everything, counted as unread until then. It is sent in pieces, to see whether the client
+    reads."""
     try:
         for start in range(0, len(data), _SEND):
             unread.note(reader, len(data), progress=True)
@@ -113,7 +114,7 @@ async def send_counted(stream: trio.abc.Stream, data: bytes, reader: Reader, unr
 
 
 def hang_up(sock: socket.socket | trio.socket.SocketType) -> None:
-    """Close a socket, and have its other end told even while a fork of this process has it open, too."""
+    """Close a socket so that its other end notices, even while a fork of this process has it open, too."""
     if (
         _forked
     ):  # else to close it is enough, at half the cost: each session that is closed comes through here
@@ -175,7 +176,7 @@ class _StreamLink:
             self._connection = None  # which knows of this link: no work for the garbage collector
 
     async def _secure(self, stream: trio.SSLStream[trio.abc.Stream], connection: Connection) -> bool:
-        """Do the TLS handshake; where it fails the connection is aborted."""
+        """Do the TLS handshake. If it fails the connection is aborted."""
         service = self._service
         patience = service.settings.sessionless_timeout / 1000
         service.shaking_hands += 1

@@ -1,11 +1,11 @@
 """A limit for the memory of output that clients do not read, of all connections together.
 
-1. Output that a socket takes at once is never counted. If the socket takes less, the transport notes here how
-   many bytes it holds.
-2. Above the limit a connection is disconnected: of those that hold at least the average, the one whose client
-   has read nothing for the longest time. This spares a client that goes on reading while another does not,
-   and a client that holds little while another holds much.
-3. The connection that was noted last is spared, so that a single reply may be as large as it is.
+1. Output that a socket takes at once is never counted. For the rest, the transport notes here how many bytes
+   it holds.
+2. Above the limit a connection is closed. Among the connections that hold at least the average, it is the
+   one whose client has read nothing for the longest time. This spares clients that keep reading, and clients
+   that hold little.
+3. The connection that was noted last is spared, so that a single reply may have any size.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Protocol
 
 
 class Reader(Hashable, Protocol):
-    """A connection, as far as it matters here.
+    """The part of a connection that is used here.
 
-    :ivar aborted: the connection was disconnected, and its transport is about to drop what it holds.
-    :ivar waiting: bytes of output that the transport was not given yet.
+    :ivar aborted: the connection was closed, and its transport is about to drop its bytes.
+    :ivar waiting: bytes of output that the transport did not get yet.
     """
 
     aborted: bool
@@ -27,7 +27,7 @@ class Reader(Hashable, Protocol):
     def waiting(self) -> int: ...
 
     def reject(self, reason: str) -> None:
-        """Disconnect the client at once."""
+        """Close the connection at once."""
 
 
 class UnreadOutput:
@@ -42,7 +42,7 @@ class UnreadOutput:
         self.total = 0
 
     def note(self, connection: Reader, size: int, *, progress: bool) -> None:
-        """Note that the transport holds ``size`` bytes, beside those that wait in the connection.
+        """Note that the transport holds ``size`` bytes, beside the bytes that wait in the connection.
 
         :param progress: whether the client has read anything since the last time.
         """

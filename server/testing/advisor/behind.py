@@ -63,11 +63,9 @@ class ReadWithoutSync(Rule):
         f"time that it is refused for that and does not look again in {PATIENCE} requests"
     )
     explanation = (
-        "A client has read at a server that was behind: the read did not show a write that another client had "
-        ""
-        "already an answer for. Then the client wrote because of the old state, and so overwrote the other "
-        ""
-        "client's write, or was refused."
+        "A client has read at a server that was behind: the read did not show a write that was already "
+        "answered to another client. Then the client wrote because of the old state, and so overwrote the "
+        "other client's write, or was refused."
     )
     remedy = (
         "Send sync before a read that must show what other clients already know. Write with the version that "
