@@ -1,6 +1,6 @@
 """Configuration: settings, zoo.cfg and its keys, TLS material.
 
-``zoocfg`` reads a file: its syntax is in ``properties``, what stands beside it in ``overrides``, each key by
-itself in ``reading`` with the tables of ``zookeys``, several keys together in ``rules`` and ``servers``.
-What it finds are values with their givers, ``given``, of which ``settings`` are made.
+``zoocfg`` reads a file. ``properties`` has its syntax, ``overrides`` the keys from elsewhere. ``reading``
+reads each key by the tables of ``zookeys``; ``rules`` and ``servers`` read several keys together. The
+results are values with their sources, ``given``, from which ``settings`` are made.
 """

@@ -1,7 +1,7 @@
 """The settings as arguments in Python: ``EmbeddedServer(tick_time=100)``.
 
-A name that does not exist, and a value of another type, are refused at once and by name. (Values of files and
-flags are parsed, so they have their types.)
+An unknown name and a value of a wrong type are refused at once, by name. (Values from files and flags are
+parsed, so they have the right types.)
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ _TYPES: Final[Mapping[str, tuple[type, str]]] = {
     "os.PathLike[str]": (os.PathLike, "a path"),
     "ssl.SSLContext": (ssl.SSLContext, "an ssl.SSLContext"),
 }
-"""By the annotation of a field: the type, and what messages call it."""
+"""The type, and its name in messages, by the annotation of a field."""
 
 
 @cache
 def _types_of(annotation: str) -> tuple[tuple[type, ...], str]:
-    """None comes first: it is the most usual value, and the others may be abstract, which takes longer."""
+    """None comes first, because it is the most frequent value, and other types may be abstract, which takes
+    longer."""
     found = [_TYPES[each] for each in annotation.split(" | ")]
     return tuple(each for each, _ in reversed(found)), " or ".join(text for _, text in found)
 
@@ -49,7 +50,7 @@ def check_type(instance: object, field: attrs.Attribute[Any], value: object) -> 
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
-    """Make the settings that a program has named; the port is the kernel's choice, unless it is named.
+    """Make the settings that a program has named. The port is a free one, unless it is named.
 
     :raises TypeError: there is no such setting, or its value has another type.
     :raises ValueError: a value is out of range, or two contradict each other.

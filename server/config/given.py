@@ -1,6 +1,6 @@
-"""Values for settings, and who gave them: a key in a file, a variable of the environment, a flag.
+"""Values for settings with their sources: a key in a file, a variable of the environment, a flag.
 
-A server that is given no keys of zoo.cfg does without the modules that read them (:mod:`.zoocfg`).
+A server without keys of zoo.cfg does not load the modules that read them (:mod:`.zoocfg`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Given:
-    """A value for one field of :class:`Settings`, what its giver calls it, and where it stands."""
+    """A value for one field of :class:`Settings`, with its name and place in its source."""
 
     value: object = attrs.field(repr=False)
     name: str
@@ -39,7 +39,7 @@ class Configuration:
     :ivar warnings: lines for the log: one about all keys without effect, and one for each value that is
         probably a mistake.
     :ivar members: the servers of an ensemble; none for a single server.
-    :ivar sync_limit: ticks, of an ensemble, if that is given; ``init_limit`` likewise.
+    :ivar sync_limit: the ticks of an ensemble, if given; the same for ``init_limit``.
     """
 
     given: Mapping[str, Given]
@@ -52,8 +52,8 @@ class Configuration:
 def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyType({})) -> Settings:
     """Make the settings from some given values.
 
-    :param given: by field of :class:`Settings`.
-    :param names: what errors call a field that is not given; without it, its key in zoo.cfg.
+    :param given: the values by field of :class:`Settings`.
+    :param names: the names of fields without a value, for errors; by default their keys in zoo.cfg.
     :raises ConfigError: a value is out of range, or two contradict each other.
     """
     values: dict[str, Any] = {field: item.value for field, item in given.items()}

@@ -13,26 +13,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 _QUORUM, _ELECTION = 2887, 3887
-"""The ports that are shown for a server that is written nowhere: these, and its number added."""
+"""The shown ports for a server without a line in the configuration: these, plus its number."""
 MOST = 254
-"""The most servers, and the greatest byte that a number may end in. It is the top byte of session ids, where
-255 is the mark of a TTL znode."""
+"""The largest number of servers, and the highest last byte of a server's number. This byte is the top byte
+of session ids, where 255 is the mark of a TTL znode."""
 _LARGEST = 2**31 - 1
-"""The greatest number of a server: far above any that is in use."""
+"""The highest number of a server, far above any real one."""
 _ADDRESS = re.compile(r"(\[[^\]]+\]|[^:\[\]|]+):([0-9]+):([0-9]+)\s*(?::(.*))?")
 _ROLE = ("participant", "observer")
 
 
 class MemberError(ValueError):
-    """A member, or all of them together, that make no ensemble."""
+    """A member is malformed, or the members together make no ensemble."""
 
 
 @attrs.frozen
 class ServerAddress:
     """One ``server.N`` line.
 
-    :ivar host: where the server is said to run.
-    :ivar quorum: the port for the other servers, which is shown only; ``election`` likewise.
+    :ivar host: the shown host of the server.
+    :ivar quorum: the port for the other servers, which is only shown; the same for ``election``.
     :ivar votes: False for an observer.
     :ivar client: host and port for clients, if the line has them.
     :ivar group: the number of its group; None if all servers that vote are one.
@@ -87,10 +87,10 @@ class ServerAddress:
 
 
 def made_up(participants: int, observers: int = 0) -> list[ServerAddress]:
-    """Return the members of an ensemble that is written nowhere, numbered from 1, the observers last.
+    """Return the members of an ensemble without a configuration, numbered from 1, the observers last.
 
-    :raises TypeError: one of these is no number.
-    :raises MemberError: nobody votes, or they are too many.
+    :raises TypeError: one of the arguments is not a number.
+    :raises MemberError: no server votes, or there are too many.
     """
     for name, count in (("participants", participants), ("observers", observers)):
         if not isinstance(count, int) or isinstance(count, bool):
@@ -104,9 +104,9 @@ def made_up(participants: int, observers: int = 0) -> list[ServerAddress]:
 
 
 def joiner(number: int, observes: bool = False) -> ServerAddress:
-    """Return the line of a server that is written nowhere.
+    """Return the line of a server without a line in the configuration.
 
-    :raises MemberError: the number cannot be.
+    :raises MemberError: the number is not possible.
     """
     return ServerAddress.parse(
         str(number), f"127.0.0.1:{_QUORUM + number}:{_ELECTION + number}:{_ROLE[observes]}"
@@ -116,10 +116,10 @@ def joiner(number: int, observes: bool = False) -> ServerAddress:
 def chosen(
     written: Sequence[ServerAddress], participants: int | None, observers: int
 ) -> Sequence[ServerAddress]:
-    """Return the members of the ensemble that is asked for; none for a single server.
+    """Return the members of the requested ensemble; none for a single server.
 
-    :param written: those that a configuration has.
-    :param participants: how many servers that vote are asked for beside that; None is no such wish.
+    :param written: the members of the configuration.
+    :param participants: the number of voting servers that is requested beside it; None for no request.
     :raises MemberError: that is not possible.
     """
     if participants is None:
@@ -134,9 +134,9 @@ def chosen(
 
 def check(members: Sequence[ServerAddress], least: int = 2) -> None:
     """
-    :param least: how many servers must vote beside observers.
-    :raises MemberError: these are no ensemble by the real server's rules (ensemble.md section 12.4), or two
-        would give the same ids to sessions.
+    :param least: the number of voting servers that observers need.
+    :raises MemberError: the real server's rules forbid this ensemble (ensemble.md section 12.4), or two
+        servers would give the same ids to sessions.
     """
     check_numbers(member.number for member in members)
     voters = sum(member.votes for member in members)
@@ -161,11 +161,11 @@ def is_of_groups(key: str) -> bool:
 
 
 def grouped(members: Iterable[ServerAddress], lines: Iterable[tuple[str, str]]) -> list[ServerAddress]:
-    """Put servers into groups, and give them weights; without any line they stay as they are.
+    """Put servers into groups, and give them weights. Without such lines the servers do not change.
 
     :param lines: keys and values, as ``group.1`` and ``1:2:3``, ``weight.1`` and ``2``.
-    :raises MemberError: a server that votes is in no group or in two, or no vote counts.
-    :raises ValueError: a number is none, or that of a server that does not vote.
+    :raises MemberError: a voting server is in no group or in two, or no vote counts.
+    :raises ValueError: a text is not a number, or the number belongs to a server that does not vote.
     """
     groups: dict[int, int] = {}
     weights: dict[int, int] = {}
@@ -201,15 +201,15 @@ def _whole(text: str) -> int:
 
 @attrs.frozen
 class Configuration:
-    """Who belongs to an ensemble.
+    """The members of an ensemble.
 
-    A quorum is a majority of those who vote. With groups it is a majority of the weight in each of a majority
-    of the groups, those left out whose servers all have the weight 0.
+    A quorum is a majority of the voting servers. With groups it is a majority of the weight in each of a
+    majority of the groups. Groups whose servers all have the weight 0 do not count.
 
     :ivar members: the servers, by their numbers.
-    :ivar version: the zxid of the change that has made it; 0 if there was none.
-    :ivar voters: the numbers of those who vote.
-    :ivar groups: the numbers of the servers of each group that decides; none if all are one.
+    :ivar version: the zxid of the last change; 0 if there was none.
+    :ivar voters: the numbers of the voting servers.
+    :ivar groups: the numbers of the servers of each group that counts; none if all servers are one group.
     """
 
     members: Mapping[int, ServerAddress]
@@ -256,7 +256,7 @@ class Configuration:
         return number in self.voters and self.members[number].weight > 0
 
     def keeps(self, leader: ServerAddress) -> bool:
-        """Return whether a leader may go on: it votes, and the others find it where they did."""
+        """Return whether a leader may continue: it votes, and its addresses are the same."""
         line = self.members.get(leader.number)
         return line is not None and line.votes and (line.host, line.quorum) == (leader.host, leader.quorum)
 

@@ -22,7 +22,7 @@ def variable(key: str) -> str:
 
 
 def from_environment(environment: Mapping[str, str]) -> tuple[list[Entry], list[str]]:
-    """The keys in environment variables, and a warning for each variable that is of none."""
+    """The keys in environment variables, and a warning for each variable that belongs to no key."""
     keys = {variable(key): key for key in NAMES}
     entries, warnings = [], []
     for name, value in sorted(environment.items()):
@@ -39,7 +39,7 @@ def from_environment(environment: Mapping[str, str]) -> tuple[list[Entry], list[
 def from_flags(given: Iterable[str]) -> list[Entry]:
     """The keys of ``--set KEY=VALUE``.
 
-    :raises ConfigError: for what has another form, or a key that does not exist.
+    :raises ConfigError: the form is wrong, or the key does not exist.
     """
     entries = []
     for text in given:

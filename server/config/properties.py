@@ -11,7 +11,7 @@ from .zookeys import is_secret
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be honoured: one line that says what, where, and how to mend it."""
+    """A configuration that cannot be used: one line that says what is wrong, where, and how to mend it."""
 
 
 @attrs.frozen
@@ -29,7 +29,7 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """Where it stands in a file that is known, or where else it comes from."""
+        """Its place in its file, or its other source."""
         return f"line {self.line}" if self.line else self.source
 
     @property
@@ -92,7 +92,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def masked(text: str) -> str:
-    """Return the text of a file without the values of secrets, also of those in comments."""
+    """Return the text of a file without the values of secrets, also in comments."""
     shown: list[str] = []
     lines = iter(_NEWLINE.split(text))
     for line in lines:

@@ -1,6 +1,6 @@
-"""Each key of a zoo.cfg by itself: what its value is, and which setting it gives.
+"""Each single key of a zoo.cfg: its value and its setting.
 
-What has no effect is noted, by the reason; :attr:`Reading.warnings` are lines for the log.
+Keys without effect are noted with the reason; :attr:`Reading.warnings` are lines for the log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OF_PRETENDED = {
         "the servers of a pretend ensemble let 1000 requests wait, and throttle none"
     ),
 }
-"""Why a key has no effect with an ensemble, by the reason that holds for a single server."""
+"""The reason why a key has no effect with an ensemble, by the reason for a single server."""
 
 
 class Reading:
@@ -65,7 +65,7 @@ class Reading:
         self.is_ensemble = False
 
     def take(self, entry: Entry) -> None:
-        """Give what one key says.
+        """Apply one key.
 
         :raises ConfigError: it cannot be honoured.
         """
@@ -112,9 +112,9 @@ class Reading:
         self.note("unknown", f"{entry.key} ({entry.place}{hint})")
 
     def parse(self, entry: Entry, parser: Parser) -> Any:
-        """Return what a parser makes of a value.
+        """Return the parsed value.
 
-        :raises ConfigError: it makes nothing of it.
+        :raises ConfigError: the value is malformed.
         """
         try:
             return parser(entry.value)
@@ -137,10 +137,10 @@ class Reading:
         self.idle.setdefault(reason, []).append(key)
 
     def drop(self, reason: str, beginning: str, field: str) -> None:
-        """Take back a field, and note the keys that would be settings if another key had switched on what
-        they are about: those that the port of clients has no use for either.
+        """Reset a field, and note the keys with a prefix that have no effect because another key has not
+        switched their feature on.
 
-        :param beginning: how these keys begin.
+        :param beginning: the prefix of these keys.
         """
         self.given.pop(field, None)
         used = AT_CLIENT_PORT if self.is_true("httpOnClientPort", default=True) else ()

@@ -1,14 +1,14 @@
-"""The releases of Apache ZooKeeper that can be emulated, and where they differ.
+"""The releases of Apache ZooKeeper that can be emulated, and their differences.
 
 The rules:
 
 * A line such as ``3.8`` stands for its release in :data:`LINES`. A release by its whole number, such as
   ``3.8.0``, is possible too, from 3.5.5 on and up to the last that is known (:data:`LAST`).
-* Each row of :data:`CHANGES` is one change of behaviour: what the older releases do, and since which release
-  of each line that was maintained then it is otherwise. A line that the row does not name has the new
-  behaviour if it is later than all that are named, and the old one if not.
-* A server has the behaviour of its release in every row. The rows are looked at when it starts; the default
-  is the behaviour that the rest of the code has, so that it costs nothing (:mod:`..core.emulation`).
+* Each row of :data:`CHANGES` is one change of behaviour: the old behaviour, and the first release with the
+  new behaviour for each line that was maintained then. A line that the row does not name has the new
+  behaviour if it is later than all named lines, and otherwise the old one.
+* A server has the behaviour of its release in every row. The rows are read when it starts. The rest of the
+  code has the default behaviour, which costs nothing (:mod:`..core.emulation`).
 * Faults that endanger clients or data are emulated in no release: see the README's table of differences.
 """
 
@@ -30,11 +30,11 @@ LINES: Final = {
     "3.9": (3, 9, 5),
     "3.10": (3, 10, 0),
 }
-"""The release that is meant by each line."""
+"""The release of each line."""
 LAST: Final = {(3, 5): 10, (3, 6): 4, (3, 7): 2, (3, 8): 6, (3, 9): 5, (3, 10): 0}
-"""The last release of each line that is known. 3.10.0 is what the development head becomes."""
+"""The last known release of each line. 3.10.0 is the development head."""
 _FIRST: Final = (3, 5, 5)
-"""Before this there were alphas and betas, and other access rules."""
+"""Earlier releases were alphas and betas, with other access rules."""
 DEFAULT: Final = "3.9"
 
 
@@ -42,8 +42,8 @@ DEFAULT: Final = "3.9"
 class Change:
     """A change of behaviour between releases.
 
-    :ivar spec: where the specification tells of it.
-    :ivar old: what the older releases do.
+    :ivar spec: the section of the specification.
+    :ivar old: the behaviour of the older releases.
     :ivar since: the first release of each maintained line that has the new behaviour.
     """
 
@@ -80,7 +80,9 @@ CHANGES: Final = {
         "semantics.md section 5", "exists needs no permission", ((3, 8, 4), (3, 9, 2))
     ),
     "notification-read-check": Change(
-        "semantics.md section 10.4", "who may not read a znode is told of it", ((3, 8, 4), (3, 9, 2))
+        "semantics.md section 10.4",
+        "a client that may not read a znode gets its events",
+        ((3, 8, 4), (3, 9, 2)),
     ),
     "top-level-check": Change(
         "wire.md section 8",
@@ -144,7 +146,7 @@ CHANGES: Final = {
         "operator-surface.md section 1.3", "envi has os.memory.*, not jvm.memory.*", ((3, 10, 0),)
     ),
 }
-"""By name, in the order of the releases."""
+"""The changes by name, in the order of the releases."""
 
 ALWAYS_SENDS_FLAG: Final = ((3, 9, 0), (3, 9, 2))
 """The first and the last release that answer a handshake without a read-only byte with one (wire.md section
@@ -152,7 +154,7 @@ ALWAYS_SENDS_FLAG: Final = ((3, 9, 0), (3, 9, 2))
 
 
 class ReleaseError(ValueError):
-    """A text that names no release which can be emulated."""
+    """The text names no release that can be emulated."""
 
 
 @attrs.frozen

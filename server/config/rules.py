@@ -1,4 +1,4 @@
-"""The rules about several keys of zoo.cfg that mean something together (operator-surface.md section 4).
+"""The rules about several keys of zoo.cfg that belong together (operator-surface.md section 4).
 
 :func:`apply` comes after each key by itself (``reading``).
 """
@@ -27,10 +27,10 @@ _WORDS = {word.decode() for word in FOUR_LETTER_WORDS} | {"*"}
 
 
 def apply(reading: Reading, port_given: bool) -> None:
-    """Give the values that several keys make together, take back those that have no effect, and warn.
+    """Apply the keys that belong together, reset those without effect, and warn.
 
-    :param port_given: the port comes from elsewhere, and the file need not have one.
-    :raises ConfigError: what cannot be honoured.
+    :param port_given: whether the port comes from elsewhere, so that the file needs none.
+    :raises ConfigError: a key cannot be used.
     """
     take_address(reading)
     _authentication(reading)
@@ -93,7 +93,7 @@ def _sasl(reading: Reading) -> None:
 
 
 def _ensemble_provider(reading: Reading) -> None:
-    """Let in whom ensembleAuthName names, if the provider is there (semantics.md section 8.4)."""
+    """Accept the ensembles of ensembleAuthName, if the provider is configured (semantics.md section 8.4)."""
     name = reading.entries.get("ensembleAuthName")
     for key, entry in reading.entries.items():
         if key.startswith("authProvider.") and entry.value == ENSEMBLE_PROVIDER:
@@ -133,13 +133,14 @@ def _ports(reading: Reading, port_given: bool) -> None:
 
 
 def _limits(reading: Reading) -> None:
-    """A limit that is written down counts for this machine's own addresses too."""
+    """Apply a written limit to this machine's own addresses too."""
     if "max_client_connections" in reading.given:
         reading.given["max_loopback_connections"] = reading.given["max_client_connections"]
 
 
 def _doubtful_values(reading: Reading) -> None:
-    """Warn of values that the real server takes silently, although they do not do what they seem to."""
+    """Warn about values that the real server accepts silently, although they do not have the expected
+    effect."""
     for key in ("maxClientCnxns", "maxCnxns"):
         entry = reading.entries.get(key)
         if entry is not None and re.fullmatch("-[0-9]+", entry.value) and entry.value != "-1":
@@ -149,7 +150,7 @@ def _doubtful_values(reading: Reading) -> None:
         reading.warn(entry, f"no four-letter word: {', '.join(map(repr, sorted(unknown)))}; delete it")
     entry = reading.entries.get("DigestAuthenticationProvider.superDigest")
     if entry is not None and not _is_digest(entry.value):
-        reading.warn(entry, "nobody can be super by it; it must be a name, a colon and a digest in base64")
+        reading.warn(entry, "it makes nobody a super user; it must be a name, a colon and a digest in base64")
 
 
 def _is_digest(text: str) -> bool:

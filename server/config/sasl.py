@@ -1,14 +1,14 @@
-"""The users of SASL: from keys, and from a JAAS file as the real server reads it (sasl.md section 10).
+"""The users of SASL, from keys and from a JAAS file of the real server (sasl.md section 10).
 
-A key ``sasl.user.NAME`` is a user; it wins over the file. Such users need nothing else. Those of a file need
-a provider beside it before ACLs can name them, as in the real server (sasl.md section 1).
+A key ``sasl.user.NAME`` is a user; it wins over the file. Such users need nothing else. ACLs can name the
+users of a file only with a provider, as in the real server (sasl.md section 1).
 
     Server {
         org.apache.zookeeper.server.auth.DigestLoginModule required
         user_bob="secret";
     };
 
-The file must be right from beginning to end, sections of others included. Passwords appear in no error.
+The whole file must be right, also the sections of other programs. Passwords appear in no error.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class SaslKeyError(ValueError):
 
 @attrs.frozen
 class Found:
-    """What the keys come to.
+    """The result of the keys.
 
-    :ivar key: the key that users come from; empty without users.
+    :ivar key: the key from which the users come; empty without users.
     :ivar users: passwords by user name; None: there is no SASL.
     :ivar enabled: whether the users need no provider beside them.
     :ivar warnings: about keys.
@@ -109,7 +109,7 @@ def _of_file(path: str, section: str) -> dict[str, str] | None:
 
 @attrs.frozen
 class _Token:
-    """A part of the text. A word is what may stand without quotes."""
+    """A part of the text. A word needs no quotes."""
 
     value: str = attrs.field(repr=False)
     kind: str
@@ -157,7 +157,7 @@ class _Parser:
         return seen.get(wanted)
 
     def _section(self, wanted: bool) -> dict[str, str]:
-        """Read from the opening bracket on. A module that is not ``wanted`` must be right all the same."""
+        """Read a section after its opening bracket. A module that is not ``wanted`` must be right, too."""
         found: dict[str, str] = {}
         self._sign("{")
         while not self._is("}"):

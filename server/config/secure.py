@@ -1,10 +1,10 @@
-"""The rules about the keys of TLS (operator-surface.md section 4.2): which ports have it, with which stores.
+"""The rules about the keys of TLS (operator-surface.md section 4.2): the ports with TLS, and their stores.
 
 * ``secureClientPort`` and ``client.portUnification`` take the stores of ``ssl.*``.
-* The admin server, with ``admin.portUnification`` or ``admin.forceHttps``, takes those of ``ssl.quorum.*``,
-  as the real server does, and where these are not given those of ``ssl.*``. It asks for the certificates of
-  clients with ``admin.needClientAuth`` alone.
-* Keys that no port asks for are named in the warning.
+* The admin server, with ``admin.portUnification`` or ``admin.forceHttps``, takes the stores of
+  ``ssl.quorum.*``, as the real server does, or else the stores of ``ssl.*``. It demands certificates of
+  clients only with ``admin.needClientAuth``.
+* Keys that no port needs are named in the warning.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ADMIN: Final = ("admin.portUnification", "admin.forceHttps", "admin.needClientA
 def secure_ports(reading: Reading) -> None:
     """Make the contexts of all ports with TLS.
 
-    :raises ConfigError: a store that cannot be read, or keys that contradict each other.
+    :raises ConfigError: a store cannot be read, or keys contradict each other.
     """
     clients = _clients_port(reading)
     admin = reading.is_true("admin.enableServer") and _admin_port(reading)
@@ -66,7 +66,7 @@ def _clients_port(reading: Reading) -> bool:
 
 
 def _admin_port(reading: Reading) -> str:
-    """Return how the keys of the stores begin that the admin server has; empty if it has none."""
+    """Return the prefix of the admin server's stores; empty if it has none."""
     only = reading.is_true("admin.forceHttps")
     if not only and not reading.is_true("admin.portUnification"):
         return ""
@@ -88,7 +88,7 @@ def _options(reading: Reading, prefix: str) -> dict[str, str]:
 
 def _context(reading: Reading, options: dict[str, str], prefix: str, entry: Entry) -> ssl.SSLContext:
     """
-    :param entry: the key that asks for it, to blame where another is missing.
+    :param entry: the key that needs TLS, for the error about a missing store.
     """
     try:
         return tls.server_context(options)

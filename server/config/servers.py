@@ -15,7 +15,7 @@ from .zookeys import KNOWN, address, boolean
 
 
 def find(reading: Reading) -> None:
-    """Find the lines, before any other key is read: they say what some of those mean."""
+    """Find the lines before any other key is read, because other keys depend on them."""
     reading.servers = {key: entry for key, entry in reading.entries.items() if key.startswith("server.")}
     reading.groups = {key: entry for key, entry in reading.entries.items() if is_of_groups(key)}
     if dynamic := reading.entries.get("dynamicConfigFile"):
@@ -73,8 +73,8 @@ def take_address(reading: Reading) -> None:
 
 
 def limits(reading: Reading) -> tuple[int | None, int | None]:
-    """Return syncLimit and initLimit of an ensemble, None for one that is not given; an ensemble with
-    ``server.N`` lines must have both."""
+    """Return syncLimit and initLimit of an ensemble; None for a missing one. An ensemble with ``server.N``
+    lines must have both."""
     if not reading.is_ensemble:
         return None, None
     found: list[int | None] = []

@@ -1,6 +1,7 @@
-"""All settings of the server, with the real server's defaults but for those in the README's table.
+"""All settings of the server. Defaults are the real server's, except those in docs/differences.md.
 
-The names are those of zoo.cfg in Python's spelling; the comment at each is its key there. Durations are ms.
+The names are those of zoo.cfg in Python's spelling; the comment of each field is its key. Durations are in
+ms.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...protocol.constants import DEFAULT_PORT, INT_MAX, JUTE_MAXBUFFER
 from .releases import DEFAULT, Release, ReleaseError, release
 
 MAX_CLIENT_CONNECTIONS = 60
-"""From one address, by default; not from loopback addresses."""
+"""The default number of connections from one address that is not a loopback address."""
 
 # Fields that need more than the server itself: the module, and the distribution that holds it.
 _NEEDED = {"metrics_port": ("prometheus_client", "prometheus-client")}
@@ -47,9 +48,9 @@ def hashlib_name(algorithm: str) -> str:
 
 
 class SettingsError(ValueError):
-    """Settings that contradict each other, or need what is not installed.
+    """Settings contradict each other, or need a package that is not installed.
 
-    :ivar fields: the names of the fields concerned; they stand in the message literally.
+    :ivar fields: the names of the fields concerned, as they are in the message.
     """
 
     def __init__(self, message: str, *fields: str) -> None:
@@ -109,7 +110,8 @@ def _release(settings: Settings | None, attribute: attrs.Attribute[str], value: 
 
 
 def _has(emulate: str, change: str) -> bool:
-    """Return whether a release has a change; not, if it is none, which its validator will tell."""
+    """Return whether a release has a change; False for an invalid release, which its validator will
+    refuse."""
     try:
         return release(emulate).has(change)
     except ReleaseError:
@@ -131,7 +133,8 @@ def _users(
 class Settings:
     """The settings of one server.
 
-    Raises :class:`ValueError` for a value out of range, :class:`SettingsError` where two contradict.
+    Raises :class:`ValueError` for a value out of range, :class:`SettingsError` if two values contradict each
+    other.
     """
 
     emulate: str = attrs.field(default=DEFAULT, validator=_release)  # emulate: a line, or a release
@@ -228,7 +231,7 @@ class Settings:
 
     @max_loopback_connections.default
     def _loopback_by_default(self) -> int:
-        """On a laptop all the hosts of a production are one address: only a limit that is given counts."""
+        """On a laptop all hosts of a production share one address, so only an explicit limit counts."""
         given = self.max_client_connections
         return 0 if given == MAX_CLIENT_CONNECTIONS else given
 
@@ -242,12 +245,12 @@ class Settings:
 
     @sasl_enabled.default
     def _sasl_by_default(self) -> bool:
-        """Users alone are enough, but for those of a JAAS file: that needs a provider as well."""
+        """Users are enough, except users of a JAAS file, which need a provider as well."""
         return self.sasl_users is not None
 
     @property
     def release(self) -> Release:
-        """The release whose behaviour is followed; clients read it from the four-letter words."""
+        """The emulated release; clients read it from the four-letter words."""
         return release(self.emulate)
 
     @property
@@ -258,7 +261,7 @@ class Settings:
 
     @property
     def auth_schemes(self) -> frozenset[str]:
-        """The schemes a client can authenticate by here (semantics.md section 8.4)."""
+        """The schemes of authentication (semantics.md section 8.4)."""
         offered = {"ip": True, "digest": self.digest_enabled, "sasl": self.sasl_enabled}
         offered["x509"] = self.x509_enabled or self.secure_port is not None or self.port_unification
         offered["ensemble"] = self.ensemble_names is not None

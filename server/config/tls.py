@@ -39,7 +39,7 @@ _VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 
 
 class TlsError(ValueError):
-    """TLS options that cannot be honoured. Never holds a password.
+    """A TLS option cannot be used. The message never holds a password.
 
     :ivar key: the key concerned.
     """
@@ -52,8 +52,8 @@ class TlsError(ValueError):
 def server_context(options: Mapping[str, str]) -> ssl.SSLContext:
     """Make the context of the secure port.
 
-    :param options: values by key, of :data:`OPTIONS`; an empty one counts as absent.
-    :raises TlsError: a file that cannot be read or is not PEM, a wrong password, an unknown value.
+    :param options: values by key of :data:`OPTIONS`; an empty value counts as missing.
+    :raises TlsError: a file cannot be read or is not PEM, a password is wrong, or a value is unknown.
 
     As in the real server a client must show a certificate unless ssl.clientAuth says otherwise, and without a
     trust store the certificate authorities of this machine are trusted.
@@ -142,8 +142,7 @@ _CONVERT_JKS = (
 
 
 def _check_pem(options: Mapping[str, str], store: str) -> None:
-    """Refuse a store that is not PEM, whatever its type or its name say, with the command that converts
-    it."""
+    """Refuse a store that is not PEM by its type or its name, with the command that converts it."""
     key = f"{store}.location"
     location = options[key]
     content = _read(key, location)
@@ -169,7 +168,8 @@ def _names(text: str) -> list[str]:
 
 
 def _restrict_versions(context: ssl.SSLContext, options: Mapping[str, str]) -> None:
-    """By default TLS 1.2 and 1.3; ssl.protocol alone means that one version, as in the real server."""
+    """Set the versions: by default TLS 1.2 and 1.3; only ssl.protocol means that one version, as in the real
+    server."""
     key = "ssl.enabledProtocols" if options.get("ssl.enabledProtocols") else "ssl.protocol"
     names = _names(options.get(key) or "")
     if names in ([], ["TLS"]):
@@ -196,7 +196,8 @@ def _openssl_name(suite: str) -> str:
 
 
 def _restrict_ciphers(context: ssl.SSLContext, text: str) -> None:
-    """Allow the named suites only; those of TLS 1.3 all or none, because Python cannot choose among them."""
+    """Allow only the named suites. Suites of TLS 1.3 are all allowed or none, because Python cannot choose
+    among them."""
     suites = _names(text)
     if not suites:
         return
@@ -216,7 +217,7 @@ def _restrict_ciphers(context: ssl.SSLContext, text: str) -> None:
 
 
 def _is_suite(name: str) -> bool:
-    """Return whether OpenSSL has this very suite; its list language has words for groups of them, and
+    """Return whether OpenSSL has exactly this suite: its list language also has words for groups, and
     commands."""
     scratch = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
@@ -243,8 +244,8 @@ _RDN = {
 
 
 def subject_text(certificate: Mapping[str, Any]) -> str:
-    """Write the subject of a certificate, as :meth:`ssl.SSLSocket.getpeercert` gives it, as RFC 2253 text:
-    the identity of scheme x509."""
+    """Return the subject of a certificate as RFC 2253 text, which is the identity of scheme x509. The
+    certificate comes from :meth:`ssl.SSLSocket.getpeercert`."""
     parts = []
     for rdn in reversed(certificate.get("subject", ())):
         pairs = []

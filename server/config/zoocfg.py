@@ -1,8 +1,8 @@
-"""zoo.cfg: from the text of a file to the settings that come of it (operator-surface.md section 4).
+"""zoo.cfg: from the text of a file to its settings (operator-surface.md section 4).
 
-What each key means is in ``zookeys``. All that has no effect is named in one warning. What cannot be honoured
-raises :class:`ConfigError`, whose one line names the file, the line and the key. Passwords and digests appear
-in neither.
+``zookeys`` has the meaning of each key. One warning names all keys without effect. A key that cannot be used
+raises :class:`ConfigError`, whose one line names the file, the line and the key. Passwords and digests
+appear in neither.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def read(
 ) -> Configuration:
     """Read a file; see :func:`interpret`.
 
-    :raises ConfigError: the file cannot be read, or its text cannot be honoured.
+    :raises ConfigError: the file cannot be read, or its text cannot be used.
     """
     return interpret(text_of(path), path, port_given=port_given, beside=beside, ensemble=ensemble)
 
@@ -36,10 +36,11 @@ def interpret(
     """Interpret the text of a file.
 
     :param name: the name of the file in errors and warnings.
-    :param port_given: the port comes from elsewhere, and the file need not have one.
-    :param beside: keys from elsewhere, which win over the file; of equal ones the last.
-    :param ensemble: a pretend ensemble is asked for elsewhere: its keys count without ``server.N`` lines.
-    :raises ConfigError: the text cannot be honoured.
+    :param port_given: whether the port comes from elsewhere, so that the file needs none.
+    :param beside: keys from elsewhere, which win over the file. The last of equal keys wins.
+    :param ensemble: whether a pretend ensemble is requested elsewhere: its keys count without ``server.N``
+        lines.
+    :raises ConfigError: the text cannot be used.
     """
     reading = Reading(text, name, beside)
     servers.find(reading)

@@ -1,4 +1,4 @@
-"""What each key of zoo.cfg means here (operator-surface.md section 4). A key has one of five fates:
+"""The meaning of each key of zoo.cfg (operator-surface.md section 4). A key is one of these:
 
 * a setting of the server: ``KNOWN`` and ``PROPERTIES``, and the keys of TLS in ``tls.OPTIONS``;
 * without effect, because nothing here corresponds to it: ``IGNORED``;
@@ -33,7 +33,7 @@ def _integer(text: str) -> int:
 
 
 def _java_integer(text: str) -> int:
-    """Read a number as Java's Integer.decode() does: 0x10 and #10 are hexadecimal, 010 is octal."""
+    """Read a number like Java's Integer.decode(): 0x10 and #10 are hexadecimal, 010 is octal."""
     match = re.fullmatch(
         r"([+-]?)(?:(?:0[xX]|#)(?P<b16>[0-9a-fA-F]+)|0(?P<b8>[0-7]+)|(?P<b10>0|[1-9][0-9]*))", text
     )
@@ -47,7 +47,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _interval(text: str) -> int:
-    """Read a number of hours, or a number with a unit, as the release 3.10 does, in whole seconds."""
+    """Read a number of hours, or a number with a unit, like release 3.10, in whole seconds."""
     match = re.fullmatch(r"([+-]?[0-9]+)(ms|[smhd])", text, re.IGNORECASE)
     if match is None:
         return _integer(text) * 3600
@@ -57,7 +57,7 @@ def _interval(text: str) -> int:
 
 
 def _limit(parser: Callable[[str], int]) -> Callable[[str], int]:
-    """Read a limit of connections: a negative one means no limit, as 0 does; -1 is usual for it."""
+    """Read a limit of connections: 0 and negative numbers mean no limit; -1 is usual."""
     return lambda text: max(parser(text), 0)
 
 
@@ -78,7 +78,7 @@ def _yes(text: str) -> bool:
 
 
 def address(text: str) -> str:
-    """Read a host; an IPv6 address may stand in brackets, which are taken off."""
+    """Read a host. An IPv6 address may have brackets, which are removed."""
     return text[1:-1] if text.startswith("[") and text.endswith("]") else text
 
 
@@ -222,7 +222,7 @@ AT_CLIENT_PORT: Final = (
     *("admin.commandURL", "admin.snapshot.enabled", "admin.restore.enabled"),
     *("admin.rateLimiterIntervalInMS", "metricsProvider.exportJvmInfo"),
 )
-"""Keys of the admin server and of the metrics that also count at the port of clients, which has both."""
+"""Keys of the admin server and of the metrics that also count at the port for clients, which has both."""
 
 SASL_USER: Final = "sasl.user."
 SUPER_USER: Final = "superUser."
@@ -232,7 +232,7 @@ SASL_KEYS: Final = (
 )
 """Keys that have no effect without users of SASL."""
 NUMBERED: Final = ("authProvider.", SASL_USER, SUPER_USER)
-"""How keys begin that end with a name of the operator's choice."""
+"""The prefixes of keys that end with a name of the operator's choice."""
 
 KEY_OF: Final = {field: key for key, (field, _) in (KNOWN | PROPERTIES).items() if field}
 """The key of a field of Settings."""
@@ -245,7 +245,7 @@ AUTH_PROVIDERS: Final = {
     f"{_AUTH}SASLAuthenticationProvider": "sasl_enabled",
     (ENSEMBLE_PROVIDER := f"{_AUTH}EnsembleAuthenticationProvider"): None,
 }
-"""The field that the class in an authProvider.N sets to true; None for what needs no such field."""
+"""The field that the class in an authProvider.N sets to true; None for a class without such a field."""
 
 # --- keys without effect --------------------------------------------------------------------------------
 
@@ -316,7 +316,7 @@ IGNORED: Final = _reasons(
         "certificates and keys are read once, at the start": "client.certReload",
         "TLS is that of Python's ssl module, which has no such option": "ssl.*",
         "there is no Kerberos: SASL is DIGEST-MD5": "kerberos.* security.auth_to_local requireKerberosConfig",
-        "who a client is, no header of HTTP says": "IPAuthenticationProvider.usexforwardedfor",
+        "no HTTP header says who a client is": "IPAuthenticationProvider.usexforwardedfor",
         "zxids begin with the clock": "testingonly.initialZxid",
     }
 )

@@ -1,6 +1,6 @@
-"""The control API: what a test can do to the server, over HTTP, for any language.
+"""The control API: the controls of a test over HTTP, for any language.
 
-:func:`serve_http` loads it for the first HTTP client: an idle server has none of it.
+:func:`serve_http` loads it for the first HTTP client, so an idle server does not load it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def serve_http(server: Server, nursery: trio.Nursery) -> HttpServer:
-    """Make what answers HTTP on the port of clients: a :data:`pyzk.server.net.server.HttpFactory`."""
+    """Make the HTTP server on the port for clients: a :data:`pyzk.server.net.server.HttpFactory`."""
     await load(f"{__name__}.port")
     from .port import make_http
 

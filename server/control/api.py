@@ -1,7 +1,7 @@
 """The control API: each call of the test kit's server as a route below ``/api/v1``.
 
-Whatever a request changes has happened when its answer comes: events have been sent, connections closed, the
-ephemerals of an expired session deleted. :data:`ROUTES` is the table of contents.
+The change of a request has happened when its answer comes: events are sent, connections are closed, the
+ephemerals of an expired session are deleted. :data:`ROUTES` is the table of contents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state of one server's control API, and how requests find what they name. :mod:`.api` has the routes."""
+"""The state of one server's control API, and the look-up of names in requests. :mod:`.api` has the routes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 class Control:
     """The state of one server's control API, beside the server.
 
-    :param controls: the server in a test's hands.
-    :param servers: the others that were started from here, if it may start some.
+    :param controls: the controls of the server.
+    :param servers: the servers that were started from here, if it may start some.
     :ivar faults: planned by requests, by number.
-    :ivar chaos: likewise.
-    :ivar snapshots: the trees that are put aside, by number.
-    :ivar copying: the bytes of those that are being taken now, estimated, by number.
+    :ivar faults: the faults from requests, by number.
+    :ivar snapshots: the snapshots of the tree, by number.
+    :ivar copying: the estimated bytes of snapshots that are being taken, by number.
     :ivar waiting: how many requests wait now.
     :ivar followers: how many clients follow the trace now.
     :ivar watchers: how many clients follow the figures now.
@@ -47,20 +47,20 @@ class Control:
         self._numbers = itertools.count(1)
 
     def number(self) -> int:
-        """A number that nothing else of this server has."""
+        """A number that no other thing of this server has."""
         return next(self._numbers)
 
     def reset(self) -> None:
-        """Make the server as a fresh one."""
+        """Make the server like a fresh one."""
         self.controls.reset()
         self.faults.clear()
         self.chaos.clear()
         self.snapshots.clear()
 
     def find(self, given: str) -> SessionInfo:
-        """Find the live session that a request names, as :mod:`..testing.finding` says.
+        """Find the live session that a request names, by the rules of :mod:`..testing.finding`.
 
-        :raises UnknownSessionError: if there is none.
+        :raises UnknownSessionError: there is none.
         """
         running = self.controls.running
         running.receive()
@@ -71,9 +71,9 @@ class Control:
         raise unknown(running, given)
 
     def scope(self, whole: bool) -> Controls | EnsembleControls:
-        """Return the controls of the server, or of the ensemble that it is one of.
+        """Return the controls of the server's ensemble.
 
-        :raises ApiError: 409, if it is a single server.
+        :raises ApiError: 409: it is a single server.
         """
         if not whole:
             return self.controls
@@ -85,7 +85,7 @@ class Control:
         """Return the id of a session, which may be over if it is given by its name or id.
 
         :param whole: whether it may be known to another server of the ensemble alone.
-        :raises ValueError: if there is none.
+        :param whole: whether a session that only another server of the ensemble knows counts.
         """
         try:
             return find(self.scope(whole).running.each(), given)

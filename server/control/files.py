@@ -1,6 +1,6 @@
-"""The files of the page: read when they are asked for, and not kept.
+"""The files of the page: read for each request, and not kept.
 
-The page has nothing of its own from clients: it asks the API, which has its own rules of access. No file may
+The files contain no data of clients: the page asks the API, which has its own rules of access. No file may
 run a script or a style that is not among these files, and no other site may show the page in a frame.
 """
 
@@ -46,18 +46,18 @@ SAFE: Final[Mapping[str, str]] = {
     # the guard wants to know the site of the page behind a request
     "referrer-policy": "same-origin",
 }
-"""Headers of every answer on the port: a browser that opens one runs nothing that stands in it."""
+"""Headers of every answer on the port: a browser that opens an answer runs no script in it."""
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a request for ``/`` comes from a browser. Programs get text there."""
+    """Whether a request for ``/`` comes from a browser. Other programs get text."""
     return "text/html" in request.headers.get("accept", "")
 
 
 def answer(request: Request) -> Response:
     """Answer a request for ``/`` or below :data:`PREFIX`.
 
-    :raises ApiError: 404, if there is no such file.
+    :raises ApiError: 404: there is no such file.
     """
     if refused := method_refused(request.method, "GET", "HEAD"):
         return refused

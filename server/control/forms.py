@@ -1,8 +1,8 @@
 """The JSON forms of things, and how to read them.
 
-* A znode's data is text where it is UTF-8, ``{"base64": "..."}`` where it is not, and null where it is null.
+* A znode's data is text if it is UTF-8, else ``{"base64": "..."}``; null data is null.
 * A session is ``"0x..."``, 16 digits as in the timeline.
-* Times are seconds, but where a name ends in ``_ms``.
+* Times are in seconds, except those whose names end in ``_ms``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def read_acl(form: JSON) -> tuple[ACL, ...]:
 
 
 def node_form(node: Node) -> JSON:
-    """Data alone where that says all; else an object."""
+    """Plain data if this is enough, else an object."""
     form: dict[str, JSON] = {"data": data_form(node.data)}
     if node.acl != OPEN_ACL:
         form["acl"] = acl_form(node.acl)

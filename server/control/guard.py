@@ -3,15 +3,16 @@
 A web page that the developer visits must not reach the server, and neither may other machines without the
 token. In this order:
 
-1. The ``Host`` header must name a loopback address, ``localhost``, or the address that the request came to: a
-   page whose own name points at this machine (DNS rebinding) has another one. 403.
-2. An ``Origin`` or ``Referer``, if there is one, must be ours, and ``Sec-Fetch-Site`` say no other site. 403.
-   A window may go to the page itself (``GET /``) by a link on another port of the same host, as the pages of
-   an ensemble have them: the page shows nothing by itself, and what it asks for then is asked by us.
+1. The ``Host`` header must name a loopback address, ``localhost``, or the address that the request came to.
+   A page whose own domain name points at this machine (DNS rebinding) sends another name. 403.
+2. An ``Origin`` or ``Referer``, if there is one, must be this server's, and ``Sec-Fetch-Site`` must not name
+   another site. 403. A window may open the page itself (``GET /``) by a link from another port of the same
+   host, as the pages of an ensemble do: the page alone shows no data, and its own requests come from this
+   site.
 3. Requests that change something need ``content-type: application/json``, which a page of another site cannot
    send without asking first; asking (``OPTIONS``) is never granted. 415.
-4. Where the server listens on other addresses than loopback, control needs ``control.token`` in the header
-   ``Authorization: Bearer TOKEN``; without such a setting it is off. 401, 403.
+4. If the server listens on other addresses than loopback, control needs ``control.token`` in the header
+   ``Authorization: Bearer TOKEN``. Without this setting control is off. 401, 403.
 
 Nothing sets a cookie, and no answer allows another origin.
 """
@@ -28,14 +29,14 @@ from ..net.http import Request, host_name, web_page_behind
 from .routes import ApiError
 
 _SHOWN = 100
-"""Characters of a header in an answer."""
+"""The number of characters of a header that an answer shows."""
 _NAMES = frozenset(("localhost", "ip6-localhost"))
 _LINK = {"site": "same-site", "mode": "navigate", "dest": "document"}
-"""What a browser says of a whole window that follows a link from another port of the same host."""
+"""The headers of a browser for a whole window that follows a link from another port of the same host."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address, as it was listened on or named in a URL, is of this machine alone."""
+    """Whether an address, from a listener or a URL, is a loopback address."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
@@ -61,7 +62,8 @@ def check_page(request: Request, hosts: Iterable[str]) -> None:
 
 
 def _without_link(request: Request) -> Request:
-    """The request as if its address were typed, if a window follows a link to the page from this host."""
+    """The request without its site, like a typed address, if a window follows a link to the page from this
+    host."""
     headers = request.headers
     if (request.method, request.path, headers.keys() & {"origin", "referer"}) != ("GET", "/", set()):
         return request

@@ -1,4 +1,4 @@
-"""Answers to HTTP on the port of clients: pages for people, the API, the admin commands, metrics.
+"""The answers to HTTP on the port for clients: pages for people, the API, the admin commands, metrics.
 
 =====================  =====================================================================================
 ``/``                  for browsers the page, with its files below ``/page/`` (:mod:`.files`); for programs
@@ -8,7 +8,7 @@
 ``/metrics``           metrics for Prometheus (:mod:`..monitoring.prometheus`)
 =====================  =====================================================================================
 
-A request that a web page may have sent is refused before all (:mod:`.guard`).
+A request that a web page may have sent is refused first (:mod:`.guard`).
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from ..net.server import Server
 
 _LET_IN_NOBODY: Final = (401, 403)
-"""Statuses of requests from those who may not see or change anything."""
+"""The statuses of requests that are not allowed."""
 _SHOWN: Final = 100
-"""Characters of a path in a log line."""
+"""The number of characters of a path in a log line."""
 _TIMEOUT = 30.0
 """Seconds that a client has for a request, and again for taking the answer."""
 _MAX_BODY = 4 * 2**20
-"""Bytes of a request, such as a tree to load."""
+"""The largest number of bytes of a request, such as a tree to load."""
 
 
 def make_http(server: Server, nursery: trio.Nursery) -> HttpServer:
-    """Make what answers HTTP on the ports of one server. The arguments are those of :class:`Port`."""
+    """Make the HTTP server on the ports of one server. The arguments are those of :class:`Port`."""
 
     def body_limit(request: Request) -> int:
         return admin.body_limit(request, server.service, _MAX_BODY)
@@ -57,7 +57,7 @@ def make_http(server: Server, nursery: trio.Nursery) -> HttpServer:
 class Port:
     """Answers on the ports of one server.
 
-    :param nursery: that of the server, in which the servers run that are started from here.
+    :param nursery: the nursery of the server. The servers that are started from here run in it, too.
     """
 
     def __init__(self, server: Server, nursery: trio.Nursery) -> None:
@@ -104,7 +104,7 @@ class Port:
         raise ApiError(404, f"there is no {path}; / lists what there is")
 
     def _for_control(self) -> Control:
-        """From the first request on, but for those that follow the trace, the history is recorded."""
+        """Record the history from the first request on. Requests that follow the trace do not count."""
         if self._control is None:
             self._server.service.is_controlled = True
             self._control = Control(controls_of(self._server), self._servers)

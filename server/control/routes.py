@@ -1,11 +1,11 @@
 """A route: a method, a path, the fields of its body and query, and the function that answers.
 
-From the same table requests are matched, their input is checked, and the OpenAPI document is made.
+The same table is used to match requests, to check their input, and to make the OpenAPI document.
 
-1. A path matches segment by segment; ``{name}`` takes one segment, percent-encoded where it holds a ``/``.
+1. A path matches segment by segment; ``{name}`` takes one segment, percent-encoded if it holds a ``/``.
 2. Unknown fields are refused, and so are fields of a wrong type: otherwise a test with a misspelled field
    would test nothing.
-3. What goes wrong is an :class:`ApiError`, answered as ``application/problem+json`` (RFC 9457).
+3. An error is an :class:`ApiError`, answered as ``application/problem+json`` (RFC 9457).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "null": (type(None),),
 }
 _SHOWN: Final = 100
-"""Characters of a wrong value in an answer."""
+"""The number of characters of a wrong value that an answer shows."""
 _JSON: Final = "application/json"
 _PROBLEM: Final = "application/problem+json"
 
@@ -53,11 +53,11 @@ class ApiError(Exception):
 class Field:
     """One field of a body, or of a query.
 
-    :ivar kind: a type of JSON, or several with ``|`` between them; ``any`` is all of them.
+    :ivar kind: a JSON type, or several with ``|`` between them; ``any`` means all of them.
     :ivar help: what it means, with its unit.
     :ivar required: whether it must be given.
     :ivar choices: the values it may have, if not all.
-    :ivar items: the type of what is in it, if it may be an array.
+    :ivar items: the type of its items, if it may be an array.
     """
 
     kind: str
@@ -78,7 +78,7 @@ class Field:
         return value
 
     def read(self, name: str, text: str) -> Any:
-        """The same from the text of a query."""
+        """The value, from the text of a query; raises :class:`ApiError` 400 as :meth:`check`."""
         if self.kind == "string":
             return self.check(name, text)
         try:
@@ -89,7 +89,7 @@ class Field:
 
 
 def _is(kinds: str, value: Any) -> bool:
-    """Whether a value is of one of these types, and a number of 64 bits if it is whole."""
+    """Whether a value has one of these types; a whole number must have at most 64 bits."""
     if kinds == "any":
         return True
     if isinstance(value, bool):
@@ -107,7 +107,8 @@ def _shown(value: Any) -> str:
 class Ask:
     """One request, checked.
 
-    :ivar values: what the path, the query and the body hold, by name. What was not given is not there.
+    :ivar values: the values of the path, the query and the body, by name. Values that were not given are
+        missing.
     """
 
     request: Request
@@ -115,18 +116,19 @@ class Ask:
 
 
 Handler: TypeAlias = Callable[[Any, Ask], Any | Awaitable[Any]]
-"""What answers: given the server's control and the request, it returns JSON or a :class:`Response`."""
+"""A function that answers: it gets the server's control and the request, and returns JSON or a
+:class:`Response`."""
 
 
 @attrs.frozen
 class Route:
     """
-    :ivar path: below ``/api/v1``.
+    :ivar path: the path below ``/api/v1``.
     :ivar summary: one line for the OpenAPI document.
-    :ivar fields: of the body, or with GET and DELETE of the query.
-    :ivar serves: the methods of the test kit's server that it stands for.
-    :ivar answer: what a good answer is, in one line for the OpenAPI document.
-    :ivar needs_history: whether the history is recorded from the first such request on.
+    :ivar fields: the fields of the body, or with GET and DELETE of the query.
+    :ivar serves: the methods of the test kit's controls that it calls.
+    :ivar answer: the description of the answer, one line for the OpenAPI document.
+    :ivar needs_history: whether such a request starts the recording of the history.
     """
 
     method: str

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ..testing.ensemble import EnsembleLaunch
 
 _MOST: Final = 1000
-"""Servers at a time: each needs some file descriptors, and a history of its own."""
+"""The largest number of servers: each needs some file descriptors, and a history of its own."""
 _BESIDE: Final = frozenset(("clock", "record", "hostile", "ensemble", "observers", "election_ms"))
-"""Fields of a request that may be taken for keys of zoo.cfg."""
+"""Fields of a request that somebody may mistake for keys of zoo.cfg."""
 
 
 @attrs.frozen
@@ -47,9 +47,9 @@ class Started:
 
 class Servers:
     """
-    :param nursery: in which they run.
-    :param http: makes what answers HTTP on their ports.
-    :ivar running: by number.
+    :param nursery: the nursery in which they run.
+    :param http: makes the HTTP servers on their ports.
+    :ivar running: the running servers by number.
     """
 
     def __init__(self, nursery: trio.Nursery, http: HttpFactory | None) -> None:
@@ -69,15 +69,15 @@ class Servers:
         observers: int = 0,
         election_ms: int | None = None,
     ) -> tuple[int, Controls]:
-        """Start a server on a port of the kernel's choosing, or on the one that ``config`` names.
+        """Start a server on a free port, or on the port in ``config``.
 
         :param config: keys of zoo.cfg with their values.
         :param hostile: the seed of a hostile server.
-        :param ensemble: pretend to be so many servers that vote, and ``observers``; the first is returned.
-            The ``server.N`` lines of ``config`` ask for that too.
+        :param ensemble: the number of voting servers of a pretend ensemble, beside ``observers``. The first
+            server is returned. ``server.N`` lines in ``config`` make an ensemble too.
         :param election_ms: how long an election takes there.
-        :raises ApiError: 400 for a key, value or address that is refused, 409 if there are too many servers,
-            or the server cannot listen at the address.
+        :raises ApiError: 400: a key, value or address is refused. 409: there are too many servers, or the
+            server cannot listen at the address.
         """
         if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")

@@ -151,15 +151,15 @@ class Ensemble:
         )
 
     def can_elect(self) -> bool:
-        """Return whether :meth:`elect` would find a leader."""
+        """Return whether :meth:`elect` can find a leader."""
         return bool(self.elections.able([m for m in self.members.values() if m.up and not m.frozen]))
 
     def password_of(self, session_id: int) -> bytes:
-        """Return the 16 bytes that prove who owns a session; each server can work them out."""
+        """Return the password of a session, 16 bytes, which each server can compute."""
         return hmac.digest(self._secret, session_id.to_bytes(8, signed=True), hashlib.sha256)[:16]
 
     def knows(self, session_id: int, password: bytes | None) -> bool:
-        """Return whether a password is that of a session id, be the session alive or not."""
+        """Return whether a password belongs to a session id. The session may be over."""
         if password is None:
             return False
         return hmac.compare_digest(self.password_of(session_id), password)
@@ -173,7 +173,7 @@ class Ensemble:
             self._adopt(proposal.config)
 
     def _adopt(self, config: Configuration) -> None:
-        """Let another configuration decide who votes."""
+        """Use another configuration."""
         self.config = config
         self.most_outstanding = most_outstanding(len(config.voters))
         for member in self.members.values():
@@ -184,7 +184,7 @@ class Ensemble:
     def bring_up(self, member: Member, upto: int) -> None:
         """Bring a server that has no clients forward in the log.
 
-        :param upto: how many entries it will have at least.
+        :param upto: the least number of entries that it must have.
         """
         if member.position < self.log.first_kept:
             self.copied.add(member.number)
@@ -194,11 +194,11 @@ class Ensemble:
         member.logged = member.position
 
     def newest_tree(self) -> DataTree:
-        """Return the tree of the server that has applied most."""
+        """Return the tree of the most advanced server."""
         return max(self.members.values(), key=lambda member: member.position).engine.tree
 
     def flush(self) -> None:
-        """Have all servers send what came to wait on their connections."""
+        """Let all servers send the waiting output of their connections."""
         for member in self.members.values():
             member.flush()
 
@@ -208,17 +208,17 @@ class Ensemble:
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
-        """Return the time at which :meth:`advance` is to be called; :data:`NEVER` if nothing is due."""
+        """Return the time at which to call :meth:`advance`; :data:`NEVER` if nothing is due."""
         return min((when for when, _ in self._due()), default=NEVER)
 
     @property
     def least_delay(self) -> int:
-        """How long it takes until something falls due that a server is sent from now on, in ms; :data:`NEVER`
-        if servers take at once what they are sent."""
+        """The shortest delay with which a server takes its messages, in ms; :data:`NEVER` if servers take
+        them at once."""
         return min((member.delay for member in self.members.values() if member.delay), default=NEVER)
 
     def advance(self, now: int) -> None:
-        """Do all that is due at ``now``, in its order."""
+        """Do everything that is due at ``now``, in order."""
         while True:
             when, act = min(self._due(), key=lambda due: due[0], default=(NEVER, None))
             if when > now or act is None:
@@ -229,7 +229,7 @@ class Ensemble:
         self.flush()
 
     def _due(self) -> Iterator[tuple[int, Callable[[], object]]]:
-        """Yield what is to be done, and when: of what comes at the same time the first goes first."""
+        """Yield the due work with its times. Work for the same time is done in this order."""
         for member in self.members.values():
             if member.report_at < NEVER and not member.frozen:
                 yield int(member.report_at), partial(self._report, member)
@@ -273,14 +273,14 @@ class Ensemble:
             self._resign(leader, "the members have changed, and it cannot lead them")
 
     def _watch_quorum(self, leader: Leader) -> None:
-        """Note when a leader finds out that it has no quorum: it looks each tick of its own time."""
+        """Note when a leader finds that it has no quorum: it checks each tick of its own time."""
         if leader.is_kept and self.config.has_quorum(leader.followers):
             leader.next_check = None
         elif leader.next_check is None:
             leader.next_check = self.now + self._tick - (self.now - leader.started) % self._tick
 
     def _give_up(self, member: Member) -> None:
-        """A link was silent for too long: both ends close it."""
+        """Close both ends of a link that was silent for too long."""
         leader = member.leader
         if leader is not None:
             leader.followers.pop(member.number, None)
@@ -294,7 +294,7 @@ class Ensemble:
     # --- roles -------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start, once all servers have their services: all run, and the last one that votes leads."""
+        """Start, once all servers have their services: all run, and the last voting server leads."""
         first = self.epoch + 1 << 32
         self._begin_with(Configuration(self.config.members, first if self._settings.reconfig_enabled else 0))
         self._lead(self.members[max(filter(self.config.may_lead, self.config.voters))])
@@ -302,14 +302,14 @@ class Ensemble:
             member.engine.zxid = first
 
     def _begin_with(self, config: Configuration) -> None:
-        """Write the first configuration at all servers: there is no transaction for it."""
+        """Write the first configuration at all servers, without a transaction."""
         self._adopt(config)
         for member in self.members.values():
             member.configure(config)
             member.engine.tree.configure(config.text.encode(), config.version, member.engine.time)
 
     def name_clients(self) -> None:
-        """Enter where clients find each server, in lines that do not say it."""
+        """Add the address for clients to the lines of servers that lack it."""
         named = {
             number: attrs.evolve(line, client=line.client or self.members[number].client_address)
             for number, line in self.config.members.items()
@@ -317,7 +317,7 @@ class Ensemble:
         self._begin_with(Configuration(named, self.config.version))
 
     def settle(self) -> None:
-        """Let all follow from a change of the links or the servers what follows at once."""
+        """Apply the immediate consequences of a change of the links or the servers."""
         for member in self.members.values():
             leader = member.leader
             if leader is None or leader.member is member:
@@ -342,8 +342,8 @@ class Ensemble:
         self.flush()
 
     def _is_reset(self, member: Member, leader: Leader) -> bool:
-        """Return whether a server learns at once that it has no leader: its link was reset, or the leader's
-        end of it is closed."""
+        """Return whether a server notices at once that it has no leader, because its link was reset or the
+        leader has closed its end."""
         if self.links.is_cut(member, leader.member):
             return self.links.is_reset(member, leader.member)
         return leader.member.leader is not leader
@@ -356,7 +356,7 @@ class Ensemble:
             member.leave("it has lost its leader")
 
     def _join(self) -> None:
-        """Let servers without a leader follow one that they reach."""
+        """Let servers without a leader follow a leader that they reach."""
         for member in self.elections.lookers():
             for leader in self.leaders():
                 is_reached = not leader.member.frozen and self.elections.hear_each_other(
@@ -389,7 +389,7 @@ class Ensemble:
         self.settle()
 
     def _resign(self, leader: Leader, reason: str) -> None:
-        """End the part of a leader: those who hear of it stop serving with it, the others later."""
+        """End the part of a leader. Followers that notice stop serving, too; the others do so later."""
         leader.member.leave(reason)
         self.settle()
 
@@ -414,39 +414,39 @@ class Ensemble:
     # --- what a test does to it --------------------------------------------------------------------------
 
     def lag(self, member: Member, upto: int | None = None, delay: int = 0) -> None:
-        """Let a server stand at a zxid, or apply late what is sent to it, until :meth:`catch_up`.
+        """Let a server stop at a zxid, or apply its messages late, until :meth:`catch_up`.
 
-        :param upto: the zxid; by default the one that it has applied, unless there is a delay.
-        :param delay: in ms.
+        :param upto: the zxid; by default its last applied zxid, unless there is a delay.
+        :param delay: the delay in ms.
         """
         member.lag(member.engine.zxid if upto is None and not delay else upto, delay)
         member.go_on()
         self.settle()
 
     def catch_up(self, members: Iterable[Member]) -> None:
-        """Let servers that lag apply what waits."""
+        """Let servers that lag apply their waiting entries."""
         for member in members:
             member.lag()
             member.go_on()
         self.settle()
 
     def partition(self, groups: Sequence[Iterable[Member]], silent: bool) -> None:
-        """Cut all links between servers of different groups; those that are named nowhere are one more group.
+        """Cut all links between servers of different groups. Servers that are not named are one more group.
 
-        :raises ValueError: if a server is in two groups.
+        :raises ValueError: a server is in two groups.
         """
         self.links.part(self.members, groups, silent)
         self.settle()
 
     def heal(self, members: Iterable[Member]) -> None:
-        """Join again what was cut between any of these servers and others."""
+        """Restore all cut links of these servers."""
         self.links.join(members)
         self.settle()
 
     def hold_up(self, member: Member) -> None:
-        """Hold up all that a server sends to others; what they send arrives.
+        """Delay everything that a server sends to other servers. Their messages arrive.
 
-        :raises EnsembleError: if it leads.
+        :raises EnsembleError: the server leads.
         """
         if member.leads:
             raise EnsembleError(
@@ -456,16 +456,16 @@ class Ensemble:
         self.settle()
 
     def release_up(self, members: Iterable[Member]) -> None:
-        """End :meth:`hold_up`: what these servers have sent arrives."""
+        """End :meth:`hold_up`: the messages of these servers arrive."""
         for member in members:
             member.is_held_up = False
             member.go_on()
         self.settle()
 
     def freeze(self, member: Member) -> None:
-        """Stop a process: it reads and writes nothing, and its clocks stand.
+        """Freeze a process: it reads and writes nothing, and its clocks stop.
 
-        :raises EnsembleError: if it does not run.
+        :raises EnsembleError: it does not run.
         """
         if not member.up:
             raise EnsembleError(f"server {member.number} is down: start it first")
@@ -473,7 +473,8 @@ class Ensemble:
         self.settle()
 
     def thaw(self, member: Member) -> None:
-        """Let a process go on. An old leader goes on leading until its next check, a tick later."""
+        """Let a process continue. A leader that was replaced still leads until its next check, a tick
+        later."""
         member.thaw()
         if member.leads and member.leader is not None:
             member.leader.next_check = None
@@ -484,12 +485,12 @@ class Ensemble:
         self.settle()
 
     def kill(self, member: Member, pending: Pending | None = None) -> None:
-        """End a process: its connections are closed, and its port refuses new ones. Does nothing if it has
-        ended.
+        """Kill a process: its connections are closed, and its port refuses new ones. Does nothing if it does
+        not run.
 
-        :param pending: for a leader, what becomes of the writes that are not committed: by default what the
-            servers have that go on.
-        :raises ValueError: if ``pending`` is given for a server that does not lead.
+        :param pending: for a leader, the fate of uncommitted writes. By default the logs of the other
+            servers decide.
+        :raises ValueError: ``pending`` is given for a server that does not lead.
         """
         leader = member.leader if member.leads else None
         if pending is not None and leader is None:
@@ -513,7 +514,7 @@ class Ensemble:
     def start(self, member: Member) -> None:
         """Start a process that was killed; it has its log, and no connections.
 
-        :raises EnsembleError: if it runs.
+        :raises EnsembleError: it runs already.
         """
         if member.up:
             raise EnsembleError(f"server {member.number} runs already")
@@ -526,9 +527,9 @@ class Ensemble:
         self.settle()
 
     def add(self, address: ServerAddress) -> Member:
-        """Make another process, which does not run yet.
+        """Make a further process. It does not run yet.
 
-        :raises MemberError: its number cannot be beside those of the others.
+        :raises MemberError: its number does not fit the numbers of the others.
         """
         check_numbers([*self.members, address.number])
         member = self.members[address.number] = Member(self, address, self._settings)
@@ -536,17 +537,17 @@ class Ensemble:
         return member
 
     def bring_in(self, member: Member) -> None:
-        """Let a new process have the data of the others, once it has its service."""
+        """Give a new process the data of the others, once it has its service."""
         member.copy(max(self.members.values(), key=lambda other: other.position))
         member.observes = not member.address.votes  # what it says of itself, until it is told otherwise
         self.copied.add(member.number)
         self._adopt(self.config)
 
     def elect(self, member: Member | None = None) -> None:
-        """Let the leader resign, if there is one, and another epoch begin at once.
+        """Let the leader resign, if there is one, and begin another epoch at once.
 
-        :param member: who leads it; by default another server than before, if one has the whole log.
-        :raises EnsembleError: if there is no quorum, or the server cannot lead one.
+        :param member: the new leader; by default another server than before, if one has the whole log.
+        :raises EnsembleError: there is no quorum, or the server cannot lead it.
         """
         before = self.leaders()[0].member if self.leaders() else None
         for each in self.members.values():
@@ -563,10 +564,10 @@ class Ensemble:
         self._lead(candidate)
 
     def move(self, session_id: int, member: Member) -> None:
-        """Have the client of a session go on at another server: its connection is closed, and all servers but
-        that one refuse it until it has come there.
+        """Move the client of a session to another server: its connection is closed, and all other servers
+        refuse it until it has come there.
 
-        :raises EnsembleError: if that server serves nobody.
+        :raises EnsembleError: that server serves no clients.
         """
         if not member.serves:
             raise EnsembleError(
@@ -578,17 +579,18 @@ class Ensemble:
         self.disconnect(session_id, f"its session moves to server {member.number}")
 
     def disconnect(self, session_id: int, reason: str) -> None:
-        """Close every connection of a session without a word; the session lives on."""
+        """Close every connection of a session without a reply. The session stays."""
         for member in self.members.values():
             member.close_connections(reason, session_id)
         self.flush()
 
     def hold(self, what: Literal["proposals", "acks"]) -> None:
-        """Let writes stay proposals: no other server has them, or others have them and do not acknowledge."""
+        """Keep writes as proposals: no other server gets them, or other servers get them and do not
+        acknowledge them."""
         self.leader()
         self.holding = what
 
     def release_acks(self) -> None:
-        """End :meth:`hold`: what was proposed is committed."""
+        """End :meth:`hold`: the proposed entries are committed."""
         self.holding = None
         self.settle()

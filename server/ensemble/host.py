@@ -26,22 +26,22 @@ from .status import ReportingService
 from .timing import Timing
 
 _SHARE = 0.0005
-"""Seconds of turns of one server before the others have theirs: their clients wait for it."""
+"""Seconds of turns of one server before the other servers have their turns."""
 _PORTS = ("port", "secure_port", "admin_port", "metrics_port")
 
 
 class MemberServer(MonitoredServer):
     """One server of an ensemble.
 
-    :ivar ensemble_host: has all of them.
+    :ivar ensemble_host: the host of all servers.
     """
 
     in_ensemble: ClassVar[bool] = True
     ensemble_host: EnsembleHost
 
     def close_port(self) -> None:
-        """Have clients refused. Of servers that are controlled over HTTP the last one goes on listening, and
-        answers HTTP alone: otherwise nobody could start any again."""
+        """Refuse clients. If the servers are controlled over HTTP, the last one keeps listening and answers
+        only HTTP. Otherwise nobody could start a server again."""
         self.service.refusing = True
         if self.ensemble_host.any_runs or not self.service.is_controlled:
             super().close_port()
@@ -54,10 +54,11 @@ class MemberServer(MonitoredServer):
 class EnsembleHost:
     """The servers of an ensemble, with their sockets.
 
-    :param settings: of all servers. Where a port is named, the first server has it, the second the next ...
+    :param settings: the settings of all servers. The first server gets a named port, the second the next
+        port, and so on.
     :param members: their lines in the configuration. If each has another port for clients, these count.
     :param http: as for :class:`pyzk.server.net.server.Server`.
-    :ivar servers: by number, from 1.
+    :ivar servers: the servers by number, from 1.
     """
 
     def __init__(
@@ -87,14 +88,14 @@ class EnsembleHost:
         return any(member.up for member in self.ensemble.members.values())
 
     def close_ports(self) -> None:
-        """Close the ports of servers that are down: one of them may have been the last."""
+        """Close the ports of servers that are down. One of them may have been the last."""
         for number, server in self.servers.items():
             if server.is_listening and not self.ensemble.members[number].up:
                 server.close_port()
 
     @property
     def url(self) -> str | None:
-        """Where a server answers HTTP, for all of them: the first one that listens; None if none does so."""
+        """The URL of HTTP for all servers, at the first one that listens; None if none does."""
         servers = list(self.servers.values())
         return next((server for server in servers if server.is_listening), servers[0]).url
 
@@ -106,7 +107,7 @@ class EnsembleHost:
     async def run(self, *, task_status: trio.TaskStatus[EnsembleHost] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen and serve until cancelled.
 
-        :raises OSError: if an address cannot be bound.
+        :raises OSError: an address cannot be bound.
         """
         async with trio.open_nursery() as self._nursery:
             for server in self.servers.values():
@@ -117,7 +118,7 @@ class EnsembleHost:
             task_status.started(self)
 
     def add(self, address: ServerAddress) -> MemberServer:
-        """Make a further server, which listens and does not run yet.
+        """Make a further server. It listens, and does not run yet.
 
         :raises OSError: its address cannot be bound.
         """
@@ -146,12 +147,12 @@ class EnsembleHost:
         return server
 
     def receive(self) -> None:
-        """Handle what has already arrived at the sockets of all servers."""
+        """Handle the input that has already arrived at the sockets of all servers."""
         for server in self.servers.values():
             server.receive()
 
     def flush(self) -> None:
-        """Send what waits on any connection."""
+        """Send the waiting output of all connections."""
         for server in self.servers.values():
             server.flush()
 
@@ -162,13 +163,13 @@ class EnsembleHost:
         return min(services, due / 1000) if due < NEVER else services
 
     def advance(self, now: float) -> None:
-        """Do what is due at ``now``, in seconds of the clock."""
+        """Do everything that is due at ``now``, in seconds of the clock."""
         self.ensemble.advance(milliseconds(now))
         for server in self.servers.values():
             server.advance(now)
 
     async def _keep_time(self) -> None:
-        """Do what is due for the ensemble; each server keeps its own time beside that."""
+        """Do everything that is due for the ensemble. Each server keeps its own time besides."""
         half = max(1, self._settings.tick_time // 2) / 1000
         while True:
             now = self.clock.now()
@@ -184,11 +185,11 @@ class EnsembleHost:
                 self.receive()  # what has arrived already counts as a sign of life
                 self.ensemble.advance(milliseconds(self.clock.now()))
             except Exception:
-                report("what is due in the ensemble was done in part; the rest follows")
+                report("some due work of the ensemble was not done; it follows later")
 
 
 def _each(settings: Settings, members: Sequence[ServerAddress]) -> Iterator[Settings]:
-    """Yield the settings of each server: all are on one machine, so that each needs ports of its own."""
+    """Yield the settings of each server. All are on one machine, so each needs its own ports."""
     written = {member.client_port for member in members}
     for index, member in enumerate(members):
         ports = {name: getattr(settings, name) for name in _PORTS}

@@ -3,18 +3,17 @@
 A new leader is a new object: its epoch is higher, its clocks start afresh, its first check for containers
 comes one whole interval later (ensemble.md 2.10, 3.12, 5.4). The rules:
 
-* Writes are prepared one after the other, each against the state that all before it will have made, those
-  included that are only proposed. Refused ones take a zxid too.
+* Writes are prepared one after the other. Each is checked against the state after all earlier writes, also
+  the only proposed ones. Refused writes take a zxid too.
 * An entry is committed once a quorum has it, in the order of the log, and then sent to every server that
   follows.
-* While entries are committed and applied at once, they are prepared in the tree of the leader's own server:
-  there is no further tree. Otherwise (``hold_acks``, a server that lags ...) they are prepared in a copy:
-  what is only proposed is visible nowhere.
-* What the leader sends to a server (entries, and the answers to a sync or a re-attach) arrives in its order.
-* A sync is answered when all that was proposed at its arrival is committed; to a client of the leader's own
-  server at once (3.8).
-* A session that asks at another server than its owner's has its write swallowed; a closeSession is obeyed
-  (2.2).
+* While entries are committed and applied at once, they are prepared in the tree of the leader's own server,
+  and there is no other tree. Otherwise (``hold_acks``, a server that lags ...) they are prepared in a copy,
+  so that proposed entries are visible nowhere.
+* The leader's messages to a server (entries, and answers to a sync or a re-attach) arrive in their order.
+* A sync is answered when everything that was proposed at its arrival is committed. For a client of the
+  leader's own server it is answered at once (3.8).
+* A write of a session at another server than its owner's is dropped; a closeSession is carried out (2.2).
 """
 
 from __future__ import annotations
@@ -75,19 +74,20 @@ class _Served(dict[int, Client]):
 
 class Leader(Engine):
     """
-    :param number: of the epoch.
+    :param number: the number of the epoch.
     :ivar member: the server that leads.
     :ivar followers: all servers that follow, itself included, by number.
-    :ivar owners: by session that was attached again, the server at which it was attached last.
-    :ivar outstanding: entries that are proposed and not committed, the oldest first.
-    :ivar committed: how many entries of the log are committed, as far as it knows: an old leader does not
-        know what the next one commits.
+    :ivar owners: the last server of each session that was attached again.
+    :ivar outstanding: the proposed, uncommitted entries, the oldest first.
+    :ivar committed: the number of committed entries that it knows of. An old leader does not know what the
+        next leader commits.
     :ivar began: when it began to lead, in ms.
-    :ivar proposal_sizes: bytes of the last, the smallest and the largest request that it has proposed; -1
-        before the first.
-    :ivar next_check: when the leader finds that no quorum follows any more, in ms; None while one does.
-    :ivar is_kept: whether the members that are committed let it lead. Otherwise it commits nothing more, and
-        ends when its server applies that change, at its next check at the latest (ensemble.md 10.3).
+    :ivar proposal_sizes: the bytes of the last, the smallest and the largest proposed request; -1 before the
+        first.
+    :ivar next_check: when the leader finds that no quorum follows any more, in ms; None while a quorum
+        follows.
+    :ivar is_kept: whether the committed members let it lead. Otherwise it commits nothing more, and ends
+        when its server applies the change of the members, or at its next check (ensemble.md 10.3).
     """
 
     def __init__(self, ensemble: EnsembleView, member: Member, number: int, now: int) -> None:
@@ -124,7 +124,7 @@ class Leader(Engine):
         self.tree = self.reaper.tree = tree  # type: ignore[assignment]
 
     def _arrange_tree(self, may_be_own: bool) -> bool:
-        """Choose the tree in which the next write is prepared; True if that is the server's own."""
+        """Choose the tree in which the next write is prepared; True if it is the server's own tree."""
         member, own = self.member, self.member.engine.tree
         if not self.outstanding and not member.stream:
             self._prepare_in(own)
@@ -138,7 +138,7 @@ class Leader(Engine):
         """Make one transaction, and propose it.
 
         :param act: returns its result.
-        :param op: what is asked for: a change of the members may need more servers than follow now.
+        :param op: the operation. A change of the members may need more servers than follow now.
         """
         in_place = self._arrange_tree(op != _RECONFIG)
         self.epoch_offset = self.member.engine.epoch_offset
@@ -168,7 +168,7 @@ class Leader(Engine):
         self._txn = txn
 
     def fire(self, changes: Iterable[Change]) -> None:
-        """Keep what a transaction has changed: watches fire when the servers apply it."""
+        """Keep the changes of a transaction. Watches fire when the servers apply it."""
         self._changes.append(changes)
 
     # --- what the servers ask ----------------------------------------------------------------------------
@@ -198,9 +198,9 @@ class Leader(Engine):
             self._send(member, request.answer)
 
     def _refuse_ephemeral(self, request: Waiting, place: int) -> Result:
-        """Refuse what would make a local session own a znode (ensemble.md 8.2).
+        """Refuse an operation that would make a local session own a znode (ensemble.md 8.2).
 
-        :param place: of that part of a multi. One before it may fail first.
+        :param place: the place of the operation in a multi. An earlier part may fail first.
         """
         session_id, code = request.connection.session_id, EphemeralOnLocalSessionError.code
         if request.op != _MULTI:
@@ -219,7 +219,7 @@ class Leader(Engine):
     def reconfigure(self, client: Client, request: ReconfigFields) -> bytes:
         """Change the members (ensemble.md section 10).
 
-        :raises ZooKeeperError: that cannot be, or the client may not do it.
+        :raises ZooKeeperError: the change is impossible, or the client may not make it.
         """
         from .reconfig import changed
 
@@ -241,7 +241,7 @@ class Leader(Engine):
         return GetDataResponse(effect.data, node.stat()).encode()
 
     def handle(self, client: Client, op: int, frame: bytes, now: int) -> Result:
-        """Process a request of nobody's connection: a test loads a tree."""
+        """Process a request without a connection: a test loads a tree."""
         self.ensemble.now = now
         if op not in WRITES:
             return super().handle(client, op, frame, now)
@@ -267,9 +267,9 @@ class Leader(Engine):
     def resume_session(
         self, session_id: int, timeout: int, member: Member, answer: Callable[[bool], object]
     ) -> None:
-        """Let a session be attached at another server, or again at the same.
+        """Attach a session at another server, or again at the same server.
 
-        :param answer: told whether the session lives, at its place in what that server is sent.
+        :param answer: called with whether the session lives, at its place among the messages to that server.
         """
         session = self.sessions.get(session_id)
         if session is not None:
@@ -291,7 +291,7 @@ class Leader(Engine):
             self.sessions.touch(session, now)
 
     def _send_behind(self, member: Member, message: Callable[[], object]) -> None:
-        """Send it when all that is proposed now is committed."""
+        """Send the answer when all present proposals are committed."""
         if self.outstanding:
             self.outstanding[-1].then.append(lambda: self._send(member, message))
         else:
@@ -330,7 +330,7 @@ class Leader(Engine):
         self.go_on()
 
     def go_on(self) -> None:
-        """Send what was proposed to whom it reaches now, and commit what a quorum has."""
+        """Send proposals to the servers that they reach now, and commit the entries that a quorum has."""
         reached = [member for member in self.followers.values() if not member.is_cut_off]
         for member in reached:
             member.logged = self.committed

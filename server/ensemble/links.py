@@ -1,4 +1,4 @@
-"""Which servers reach each other, two by two."""
+"""The links between servers, in pairs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Numbered(Protocol):
 
 
 class Links:
-    """All links are there at first. One that is cut is silent, or was reset: both ends know that at once.
+    """At first all links work. A cut link is silent, or was reset; then both ends notice at once.
 
-    :ivar are_whole: whether none is cut.
+    :ivar are_whole: whether no link is cut.
     """
 
     def __init__(self) -> None:
@@ -34,17 +34,17 @@ class Links:
         return any(member.number in pair for pair in self._cuts)
 
     def cuts_of(self, member: Numbered) -> Iterator[tuple[int, bool]]:
-        """Yield the number of each server that this one is cut off from, and whether silently."""
+        """Yield the number of each server that this server is cut off from, and whether silently."""
         for pair, silent in self._cuts.items():
             if member.number in pair:
                 [other] = pair - {member.number}
                 yield other, silent
 
     def part(self, members: Iterable[int], groups: Sequence[Iterable[Numbered]], silent: bool) -> None:
-        """Cut the links between groups; servers in none of them are one more.
+        """Cut the links between groups. Servers in none of them are one more group.
 
         :param members: the numbers of all servers.
-        :raises ValueError: if a server is in two groups.
+        :raises ValueError: a server is in two groups.
         """
         place: dict[int, int] = {}
         for index, group in enumerate(groups):
@@ -59,7 +59,7 @@ class Links:
         self.are_whole = not self._cuts
 
     def join(self, members: Iterable[Numbered]) -> None:
-        """Join again what was cut between any of these servers and others."""
+        """Restore all cut links of these servers."""
         numbers = {member.number for member in members}
         self._cuts = {pair: silent for pair, silent in self._cuts.items() if not pair & numbers}
         self.are_whole = not self._cuts

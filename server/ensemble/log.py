@@ -1,4 +1,4 @@
-"""The log: what was proposed, and what of it is committed."""
+"""The log: the proposed entries, and those of them that are committed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from ..config.members import Configuration
 from ..core.txn import Change, Txn
 
 _KEPT = 1000
-"""Entries that are kept for servers that return; one that has missed more gets a copy of a tree."""
+"""The number of entries that are kept for servers that return. A server that has missed more gets a copy of
+a tree."""
 
 Result: TypeAlias = tuple[int, int, bytes]
 """A reply: zxid, error code, body."""
 
 
 class Asker(Protocol):
-    """Who is answered when an entry is applied at its server: a request, or a client that wants a session."""
+    """The receiver of the answer when an entry is applied at its server: a request, or a client that wants a
+    session."""
 
     @property
     def member(self) -> object: ...
@@ -33,17 +35,16 @@ class Asker(Protocol):
 class Proposal:
     """A transaction that the leader has prepared, and that all servers apply once it is committed.
 
-    :ivar result: the reply. It was made from the tree in which the transaction was prepared, right behind it.
-        Each server's tree is equal to that one right behind the same transaction, so the reply is what its
-        own tree would give, Stat included.
-    :ivar asker: None once it is answered, or if there is none.
-    :ivar changes: what it has changed in the tree of the leader's own server, if it was prepared in that
-        tree.
-    :ivar is_swallowed: it comes from a connection whose session has moved: no answer, and the connection
-        closes (ensemble.md section 2.2).
-    :ivar holders: the numbers of the servers whose log has it, or will have it once they read what was sent.
-    :ivar then: what the leader does when it is committed.
-    :ivar config: the configuration that it makes, if it changes the members.
+    :ivar result: the reply. It was made from the tree in which the transaction was prepared, directly after
+        it. Each server's tree is equal to that tree after the same transaction, so its own tree would give
+        the same reply, with the same Stat.
+    :ivar asker: the receiver of the answer; None once it is answered, or if there is none.
+    :ivar changes: its changes in the tree of the leader's own server, if it was prepared in that tree.
+    :ivar is_swallowed: whether it comes from a connection whose session has moved: it gets no answer, and
+        the connection closes (ensemble.md section 2.2).
+    :ivar holders: the numbers of the servers whose log has it, or will have it once they read their messages.
+    :ivar then: called by the leader when it is committed.
+    :ivar config: the new configuration, if it changes the members.
     """
 
     txn: Txn
@@ -63,8 +64,8 @@ class Proposal:
 class Log:
     """
     :ivar committed: how many entries are committed.
-    :ivar proposed: entries that are not, in the order of their proposal.
-    :ivar on_commit: told each transaction that is committed, if set.
+    :ivar proposed: the other entries, in the order of their proposal.
+    :ivar on_commit: called with each committed transaction, if set.
     """
 
     def __init__(self) -> None:
@@ -80,13 +81,14 @@ class Log:
 
     @property
     def first_kept(self) -> int:
-        """How many entries came before the first that is kept."""
+        """The number of entries before the first kept one."""
         return self.committed - len(self._kept)
 
     def commit(self, proposal: Proposal, applied: Iterable[int]) -> None:
-        """Enter what is committed.
+        """Add committed entries.
 
-        :param applied: how many entries each server has applied: what nobody has is kept.
+        :param applied: the number of entries that each server has applied. Entries that no server has
+            applied are kept.
         """
         self.committed += 1
         self._kept.append(proposal)
@@ -98,5 +100,5 @@ class Log:
             self._kept.popleft()
 
     def since(self, position: int) -> Sequence[Proposal]:
-        """List the entries behind the first ``position``, which must all be kept."""
+        """List the entries after the first ``position``; all of them must be kept."""
         return list(islice(self._kept, position - self.first_kept, None))

@@ -1,9 +1,9 @@
-"""A server's place in the ensemble: its role, its link to the leader, and what it reports.
+"""A server's place in the ensemble: its role, its link to the leader, and its reports.
 
-The link is a pair of queues, as a TCP connection is. While it is open, what is put in is taken out at once.
-While it is silent (a partition that nobody has noticed yet, a server that is frozen) both ends keep what they
-send, and it arrives when the link is open again. What a server sends may be held up alone: then it keeps
-that, and takes what the leader sends. When either end gives up, both queues are lost (ensemble.md 3.18, 6.1).
+The link is a pair of queues, as a TCP connection is. While it is open, messages arrive at once. While it is
+silent (a partition that nobody has noticed yet, a frozen server) both ends keep their messages, which arrive
+when the link is open again. A test may delay only the messages of the server: then the server keeps them,
+and takes the leader's messages. When either end gives up, both queues are lost (ensemble.md 3.18, 6.1).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .serving import MemberService
 from .timing import Timing
 
 _READ_ONLY = 2000
-"""ms without a leader after which a server is read-only at the earliest."""
+"""The least time in ms without a leader after which a server is read-only."""
 
 
 class Port(Protocol):
     """The sockets of a server."""
 
     def flush(self) -> object:
-        """Send what waits on all connections."""
+        """Send the waiting output of all connections."""
 
     def open_port(self) -> object:
         """Let clients connect."""
@@ -42,13 +42,13 @@ class Port(Protocol):
         """Refuse all connections from now on."""
 
     def move(self, port: int) -> object:
-        """Let clients in at another port; those that are connected stay."""
+        """Accept clients at another port; connected clients stay."""
 
 
 class EnsembleView(Protocol):
-    """What a server, a leader and an election need to know of their ensemble, and what they report to it.
+    """The part of the ensemble that a server, a leader and an election use.
 
-    The attributes are those of :class:`.ensemble.Ensemble`.
+    :class:`.ensemble.Ensemble` describes the attributes.
     """
 
     now: int
@@ -85,30 +85,33 @@ class EnsembleView(Protocol):
 class Member:
     """
     :ivar number: the server's id.
-    :ivar address: its line in the configuration that it knows; or its own, if it is not there.
-    :ivar config: the configuration that it knows: all that its log says so far.
-    :ivar observes: it is an observer. A server that is no member (any more) is a follower without a vote.
-    :ivar votes: whether it is one of those who vote, by the last change of the members that is committed
-        anywhere; with the weight 0 its vote does not count.
-    :ivar up: the process runs.
-    :ivar frozen: the process stands still: it neither reads nor writes, and its clocks stand.
-    :ivar leader: whom the server follows, or its own part as leader; None while it looks for one.
-    :ivar stream: what the leader has sent and the server has not taken yet, in order, each with the time at
+    :ivar address: its line in the configuration that it knows, or its own line if it has none there.
+    :ivar config: the configuration that it knows from its log.
+    :ivar observes: whether it is an observer. A server that is not a member (any more) is a follower without
+        a vote.
+    :ivar votes: whether it votes, by the last committed change of the members. With the weight 0 its vote
+        does not count.
+    :ivar up: whether the process runs.
+    :ivar frozen: whether the process is frozen: it neither reads nor writes, and its clocks stop.
+    :ivar leader: the leader that the server follows, or its own part as leader; None while it looks for one.
+    :ivar stream: the leader's messages that the server has not taken yet, in order, each with the time at
         which it was sent, in ms.
-    :ivar outbox: what the server has sent and the leader has not taken yet.
-    :ivar lags: whether a test has it apply the log late.
+    :ivar outbox: the server's messages that the leader has not taken yet.
+    :ivar lags: whether a test makes it apply the log late.
     :ivar paused_at_zxid: the zxid up to which a test lets it apply the log; None for no such limit.
-    :ivar delay: how long a test has it wait before it takes what was sent, in ms.
-    :ivar position: how many entries of the log it has applied.
-    :ivar logged: how many it has.
+    :ivar delay: the delay before it takes a message, set by a test, in ms.
+    :ivar position: the number of entries of the log that it has applied.
+    :ivar logged: the number of entries that it has.
     :ivar epoch: the last epoch that it has served in.
     :ivar silent_since: since when, in ms, nothing has come over its link; None if all is well.
-    :ivar is_held_up: what it sends to other servers waits, and what they send arrives.
-    :ivar is_given_up: the leader has given up this server, which is frozen and does not know yet.
+    :ivar is_held_up: whether its messages to other servers wait, while their messages arrive.
+    :ivar is_given_up: whether the leader has given up this server, which is frozen and does not know yet.
     :ivar looks_since: when it began to look for a leader, in ms.
-    :ivar is_read_only: it has looked for so long that it serves who asks for a read-only server.
-    :ivar report_at: when the server tells the leader next whom it has heard of, in ms; infinite if of nobody.
-    :ivar has_output: something waits to be sent on a connection, or it is to be closed.
+    :ivar is_read_only: whether it has looked for so long that it serves clients that accept a read-only
+        server.
+    :ivar report_at: the time of the next report of live sessions to the leader, in ms; infinity if there are
+        none.
+    :ivar has_output: whether a connection has waiting output, or must be closed.
     """
 
     service: MemberService
@@ -144,7 +147,7 @@ class Member:
         return f"<Member {self.number}: {self.role}>"
 
     def make_service(self, kind: type[MemberService], settings: Settings, **arguments: Any) -> MemberService:
-        """Make the service of this server; the arguments are those of :class:`.service.Service`."""
+        """Make the service of this server, with the arguments of :class:`.service.Service`."""
         self.service = kind(self, settings, **arguments)
         self.engine = self.service.engine
         first = self.engine.time & (2**40 - 1)
@@ -160,8 +163,8 @@ class Member:
 
     @property
     def role(self) -> str:
-        """``leader``, ``follower`` or ``observer``; ``looking`` or ``read-only`` without a leader, ``down``
-        if it does not run."""
+        """The role: ``leader``, ``follower`` or ``observer``; ``looking`` or ``read-only`` without a leader;
+        ``down`` if it does not run."""
         if not self.up:
             return "down"
         if self.leader is None:
@@ -170,7 +173,7 @@ class Member:
 
     @property
     def serves(self) -> bool:
-        """Whether clients can have a session here right now."""
+        """Whether clients can have a session here now."""
         return self.up and not self.frozen and self.leader is not None
 
     def lag(self, paused_at_zxid: int | None = None, delay: int = 0) -> None:
@@ -194,12 +197,12 @@ class Member:
         return self.leader is not None and self.leader.is_owner(self, session_id)
 
     def timeout_for(self, request: ConnectRequest) -> int:
-        """Return the timeout in ms that a client gets here."""
+        """Return the session timeout in ms that a client gets here."""
         least, most = self.settings.session_timeout_range
         return min(max(request.timeOut, least), most)
 
     def new_session_id(self) -> int:
-        """Return an id whose top byte is this server's, and that nobody else gets."""
+        """Return a new session id whose top byte is the number of this server."""
         self._next_session_id += 1
         return self._next_session_id - 1
 
@@ -207,23 +210,23 @@ class Member:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether what the leader sends does not reach this server's machine."""
+        """Whether the leader's messages do not reach this server's machine."""
         leader, links = self.leader, self.ensemble.links
         return leader is None or (not links.are_whole and links.is_cut(self, leader.member))
 
     @property
     def answers(self) -> bool:
-        """Whether the server runs, and the leader hears what it answers."""
+        """Whether the server runs, and its answers reach the leader."""
         return self.takes and (self.leads or not self.is_held_up)
 
     @property
     def takes(self) -> bool:
-        """Whether the server runs, and what the leader sends arrives."""
+        """Whether the server runs, and the leader's messages arrive."""
         return self.up and not self.frozen and not self.is_cut_off
 
     @property
     def link_is_open(self) -> bool:
-        """Whether both ends hear each other right now."""
+        """Whether messages pass in both directions now."""
         leader = self.leader
         return self.answers and leader is not None and not (leader.member.frozen or self.is_given_up)
 
@@ -235,21 +238,21 @@ class Member:
             self.outbox.append(message)
 
     def receive(self, message: Proposal | Callable[[], object]) -> None:
-        """Take what the leader has sent: an entry of the log, or an answer at its place between them."""
+        """Take a message of the leader: an entry of the log, or an answer at its place between entries."""
         if self.leader is not None:
             self.stream.append((self.ensemble.now, message))
             self._take()
 
     def go_on(self) -> None:
-        """Take and send what waits on the link, as far as nothing holds it up."""
+        """Take and send the waiting messages of the link, as far as nothing delays them."""
         while self.outbox and self.link_is_open and self.leader is not None:
             self.outbox.popleft()(self.leader)
         self._take()
 
     @property
     def takes_at(self) -> int:
-        """When it takes the next message of the leader, in ms; :data:`NEVER` if there is none, or something
-        else than time holds it up."""
+        """The time at which it takes the next message of the leader, in ms; :data:`NEVER` if there is none,
+        or if it waits for more than time."""
         if not (self.stream and self.takes):
             return NEVER
         sent, message = self.stream[0]
@@ -289,7 +292,7 @@ class Member:
         return self.number in config.members and self.number not in config.voters
 
     def configure(self, config: Configuration) -> None:
-        """Take the part that a configuration gives to this server."""
+        """Take the role that a configuration gives to this server."""
         self.config = config
         self.observes = self._is_observer_in(config)
         if (line := config.members.get(self.number)) is not None:
@@ -311,7 +314,8 @@ class Member:
     # --- signs of life -----------------------------------------------------------------------------------
 
     def heard_of(self, session: Session, now: int) -> None:
-        """A client has sent something: the leader is told within half a tick (ensemble.md 2.6)."""
+        """Note that a client has sent something. The leader gets a report within half a tick (ensemble.md
+        2.6)."""
         half = max(1, self.settings.tick_time // 2)
         due = (now // half + 1) * half
         session.fresh_until = due
@@ -322,7 +326,7 @@ class Member:
             self.report_at = min(self.report_at, due)
 
     def report(self, now: int) -> None:
-        """Tell the leader whom this server has heard of."""
+        """Report the live sessions to the leader."""
         half = max(1, self.settings.tick_time // 2)
         if not self.link_is_open or self.leader is None:
             self.report_at = (now // half + 1) * half if self._heard else math.inf
@@ -335,7 +339,7 @@ class Member:
     # --- beginning and end -------------------------------------------------------------------------------
 
     def follow(self, leader: Leader) -> None:
-        """Serve behind this leader, brought up to what it has committed."""
+        """Follow this leader, with everything that it has committed."""
         self._end_read_only()
         self.ensemble.bring_up(self, leader.committed)
         self.leader, self.epoch = leader, leader.number
@@ -350,9 +354,9 @@ class Member:
         self.ensemble.tell(self, f"is LEADER of epoch 0x{leader.number:x}")
 
     def leave(self, reason: str, *, are_told: bool = False) -> None:
-        """Stop serving: every client connection is closed, and what was under way is lost.
+        """Stop serving: every client connection is closed, and unfinished requests are lost.
 
-        :param are_told: what was already sent on the connections arrives.
+        :param are_told: whether output that was already sent on the connections arrives.
         """
         leader, self.leader = self.leader, None
         if leader is not None:
@@ -378,7 +382,7 @@ class Member:
 
     @property
     def read_only_at(self) -> int | None:
-        """When it becomes read-only, in ms; None if it does not (ensemble.md 7.1)."""
+        """The time at which it becomes read-only, in ms; None if it does not (ensemble.md 7.1)."""
         is_looking = self.up and not self.frozen and self.leader is None and not self.is_read_only
         if not is_looking or not self.settings.read_only_mode:
             return None
@@ -389,7 +393,7 @@ class Member:
         self.ensemble.tell(self, "is READ-ONLY")
 
     def _end_read_only(self) -> None:
-        """Close every connection of the time without a leader: there is one."""
+        """Close every connection from the time without a leader, because there is a leader now."""
         if self.is_read_only:
             self.is_read_only = False
             self.close_connections("the read-only server has found a leader")
@@ -398,9 +402,9 @@ class Member:
     def close_connections(
         self, reason: str, session_id: int | None = None, *, are_told: bool = False
     ) -> None:
-        """Close all connections without a word, or those of one session.
+        """Close all connections without a reply, or the connections of one session.
 
-        :param are_told: what was already sent on them arrives.
+        :param are_told: whether output that was already sent on them arrives.
         """
         for connection in list(self.service.connections):
             if are_told:
@@ -414,13 +418,13 @@ class Member:
             connection.fast_session = None
 
     def thaw(self) -> None:
-        """Go on, with what has arrived meanwhile."""
+        """Continue, and handle the messages that have arrived meanwhile."""
         self.frozen = False
         for connection in list(self.service.connections):
             connection.thaw_with_server(self.ensemble.now / 1000)
 
     def flush(self) -> None:
-        """Send what waits on the connections, unless a turn is going on that ends with it."""
+        """Send the waiting output of the connections, unless the present turn will send it."""
         if self.has_output and not self.engine.has_turn:
             self.has_output = False
             if self.port is not None:

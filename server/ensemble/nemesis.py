@@ -1,4 +1,4 @@
-"""Faults by chance: what a test does to an ensemble, chosen by a seed, and so the same in each run."""
+"""Random faults of an ensemble, chosen by a seed and so the same in each run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from .ensemble import Ensemble
 
 _KEPT = 10_000
-"""Things of which it is kept that they were done."""
+"""The number of actions that are kept."""
 
 
 class Nemesis:
-    """Does something to one of the servers from time to time.
+    """Injects or ends a fault at one of the servers from time to time.
 
-    The same seed does the same, if the servers are asked the same at the same times of a clock that stands
-    still.
+    The same seed gives the same faults, if the servers get the same requests at the same times of a frozen
+    clock.
 
-    :param rate: how often, per second of the servers' clock, on average.
-    :param mark: stands behind the words for what it does, where servers tell them.
-    :ivar next_act: when it does the next thing, in ms.
-    :ivar done: what it has done: the last 10,000 things, or some more.
+    :param rate: the average number of actions per second of the servers' clock.
+    :param mark: the mark after the words for its actions, in the history.
+    :ivar next_act: the time of its next action, in ms.
+    :ivar done: its last actions, 10,000 or some more.
     """
 
     def __init__(self, ensemble: Ensemble, seed: int, rate: float = 1.0, mark: str = "") -> None:
@@ -53,7 +53,7 @@ class Nemesis:
         act()
 
     def _possible(self, member: Member) -> list[tuple[str, Callable[[], object]]]:
-        """List what can be done to a server now; what ends a fault counts twice."""
+        """List the actions that are possible for a server now. An action that ends a fault counts twice."""
         ensemble, number = self._ensemble, member.number
         acts: list[tuple[str, Callable[[], object]]] = []
         if not member.up:

@@ -1,9 +1,9 @@
-"""What a client may change in the configuration of an ensemble (ensemble.md section 10): it is worked out
-here, and carried out elsewhere.
+"""The changes that a client may make in the configuration of an ensemble (ensemble.md section 10). This
+module computes a change; others carry it out.
 
-A change has one of two forms. The full one names all members; commas and line ends part them, and a
-``version=`` in it counts for nothing. The incremental one names servers that leave and servers that join; one
-that joins and is there already gets the new line. What cannot be is refused:
+A change has one of two forms. The full form names all members, separated by commas and line ends; a
+``version=`` in it is ignored. The incremental form names servers that leave and servers that join; a server
+that joins and is a member already gets the new line. An impossible change is refused:
 
 =================================================================== ==============
 case                                                                error
@@ -33,15 +33,15 @@ from ..config.members import Configuration, MemberError, ServerAddress, check_nu
 
 _LARGEST_PORT = 65535
 _EVERYWHERE = re.compile(r"127\..*|0\.0\.0\.0|localhost|(0*:)*:?0*1?")
-"""Hosts that several servers may share: those of the loopback, and those that stand for all addresses."""
+"""Hosts that several servers may share: loopback hosts, and hosts that mean all addresses."""
 
 
 def changed(before: Configuration, request: ReconfigFields, zxid: int, least: int) -> Configuration:
-    """Return the configuration that a client asks for.
+    """Return the configuration after a client's change.
 
     :param zxid: of the transaction: the new version.
-    :param least: how many servers must vote.
-    :raises ZooKeeperError: it asks for what cannot be.
+    :param zxid: the zxid of the transaction, which is the new version.
+    :raises ZooKeeperError: the change is impossible.
     """
     joining, leaving, new_members, version = request
     if version not in (-1, before.version):

@@ -1,4 +1,4 @@
-"""Sessions that a test moves: until their client has come to a certain server, all others refuse it."""
+"""Sessions that a test moves: all other servers refuse their client until it has come to its new server."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Redirects:
         self._targets[session_id] = target
 
     def end(self, session_id: int) -> None:
-        """The session is where it belongs, or over. Does nothing if it was not moved."""
+        """Forget a session that has arrived, or is over. Does nothing if it was not moved."""
         self._targets.pop(session_id, None)
 
     def elsewhere(self, session_id: int, member: Target) -> Target | None:
-        """Return the server at which a session is to go on, if that is another one, which serves clients."""
+        """Return the server to which a session must move, if it is another server that serves clients."""
         target = self._targets.get(session_id)
         return target if target is not None and target is not member and target.serves else None

@@ -1,13 +1,13 @@
 """The service and the connections of one server of an ensemble.
 
-What differs from a single server (ensemble.md sections 1 and 6):
+The differences from a single server (ensemble.md sections 1 and 6):
 
 * A handshake may have to wait for the log. A server without a leader closes the connection instead, or is
   read-only.
-* While too many requests wait for the log, or too many bytes of them, nothing more is read from a connection
-  that has one under way.
+* While too many requests or bytes wait for the log, nothing more is read from a connection that has a
+  waiting request.
 * A server that is frozen neither reads nor writes.
-* ``srvr`` and ``stat`` tell the role; :mod:`.status` has the words and commands that depend on it.
+* ``srvr`` and ``stat`` show the role; :mod:`.status` has the words and commands that depend on it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from .member import Member
 
 _OUTSTANDING = 1000
-"""``globalOutstandingLimit``: requests under way, shared by the voters without the leader (6.6)."""
+"""``globalOutstandingLimit``: the largest number of waiting requests, shared by the voters without the
+leader (6.6)."""
 MOST_BYTES = 16 * 2**20
-"""Bytes of these requests at one server, likewise: it keeps writes, and the reads that wait behind them."""
+"""The same limit for their bytes at one server: it keeps writes, and the reads that wait behind them."""
 _EARLY = 64 * 1024
-"""Bytes that a client may send behind a ConnectRequest that waits for the log."""
+"""The number of bytes that a client may send after a ConnectRequest that waits for the log."""
 
 
 class MemberConnection(Connection):
@@ -75,7 +76,7 @@ class MemberConnection(Connection):
             self.wake()
 
     def finish(self, reason: str) -> None:
-        """Close once what waits has been sent."""
+        """Close after sending the waiting output."""
         logger.info("%s: closed, %s", self, reason)
         self._close(reason)
 
@@ -94,16 +95,15 @@ class MemberConnection(Connection):
         return self.session is not None and not self.close_expected
 
     def _is_moved_away(self, session_id: int) -> bool:
-        """Close the connection if a test wants the session to go on at another server; returns whether it
-        does."""
+        """Close the connection if a test moves the session to another server; returns whether it does."""
         target = self.member.ensemble.redirects.elsewhere(session_id, self.member)
         if target is not None:
             self._close(f"its session moves to server {target.number}")
         return target is not None
 
     def _attach_read_only(self, request: ConnectRequest) -> bool:
-        """Answer as a read-only server (ensemble.md 7.2). It has no sessions but local ones: where these are
-        off, as they are by default, it can serve nobody."""
+        """Answer as a read-only server (ensemble.md 7.2). It has only local sessions. By default these are
+        off, and then it can serve nobody."""
         session_id = request.sessionId
         if attach_locally(self, request, b"\1"):
             return self.session is not None
@@ -117,7 +117,7 @@ class MemberConnection(Connection):
         return False
 
     def attached(self, session: Session | None, request: ConnectRequest, flag: bytes) -> None:
-        """Answer the ConnectRequest: the log has come as far as it must."""
+        """Answer the ConnectRequest, because the log has come far enough."""
         self._is_attaching = False
         if self.close_expected or (session is not None and self._is_moved_away(session.id)):
             return
@@ -167,15 +167,16 @@ class MemberConnection(Connection):
 
     @property
     def outstanding(self) -> int:
-        """Those that wait for the log too."""
+        """The number of requests, with those that wait for the log."""
         waiting = self.engine.waiting.get(self.session_id, ())
         return super().outstanding + sum(request.connection is self for request in waiting)
 
 
 def attach_locally(connection: MemberConnection, request: ConnectRequest, flag: bytes) -> bool:
-    """Attach a client to a new local session, or to one of this server; False if that is not what it needs.
+    """Attach a client to a new local session, or to a local session of this server; False if it needs a
+    global session.
 
-    Nobody else is asked.
+    No other server is asked.
     """
     member, tracker = connection.member, connection.engine.tracker
     timeout = member.timeout_for(request)
@@ -283,5 +284,5 @@ class MemberService(Service):
 
 
 def most_outstanding(voters: int) -> int:
-    """Return how many requests may wait at a server before it stops reading from who has one under way."""
+    """Return how many requests may wait at a server before it stops reading from their clients."""
     return _OUTSTANDING // max(1, voters - 1)

@@ -1,13 +1,13 @@
-"""The sessions that a server knows: those of the whole ensemble, and its own (ensemble.md section 8).
+"""The sessions that a server knows: global sessions, and its own local ones (ensemble.md section 8).
 
 The rules:
 
 * A global session begins and ends by the log. Its clock is the leader's: a sign of life is reported.
-* A local one (``localSessionsEnabled``) begins without a transaction, and is known to one server, which keeps
-  its clock. It ends with the time in which its server follows one leader, or is read-only.
-* It can do all but own an ephemeral znode. The first create of one makes it global, if that is allowed
-  (``localSessionsUpgradingEnabled``): the leader enters it in the log in front of the create. Until the log
-  has brought that back the session is *moving*: no clock runs for it here.
+* A local session (``localSessionsEnabled``) begins without a transaction. Only one server knows it and keeps
+  its clock. It ends when its server loses its leader, or ends to be read-only.
+* A local session can do everything except own an ephemeral znode. Its first create of one makes it global,
+  if the settings allow it (``localSessionsUpgradingEnabled``): the leader adds the session to the log before
+  the create. Until this entry comes back the session is *moving*: no clock runs for it here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Passwords(Protocol):
 
 
 class Place(Protocol):
-    """The server whose sessions these are."""
+    """The part of the server that sessions use."""
 
     @property
     def ensemble(self) -> Passwords: ...
@@ -43,7 +43,7 @@ class Place(Protocol):
 
 
 class MemberSessions(SessionTracker):
-    """All sessions that a server knows. Clocks run for the local ones alone."""
+    """All sessions that a server knows. Clocks run only for the local ones."""
 
     def __init__(self, member: Place, tick: int) -> None:
         super().__init__(tick, 0, member.ensemble.password_of)
@@ -51,7 +51,7 @@ class MemberSessions(SessionTracker):
         self._moving: set[int] = set()
 
     def learn(self, session_id: int, timeout: int) -> Session:
-        """Enter a session that the log has brought."""
+        """Add a session from the log."""
         self._moving.discard(session_id)
         session = self._sessions.get(session_id)
         if session is None:
@@ -74,11 +74,11 @@ class MemberSessions(SessionTracker):
         return session
 
     def known_to_all(self) -> Iterator[Session]:
-        """Yield the sessions that the log has brought."""
+        """Yield the sessions from the log."""
         return (s for s in self if s.id not in self.local and s.id not in self._moving)
 
     def forget_own(self) -> None:
-        """End the sessions that nobody else knows of."""
+        """End the local sessions."""
         for session_id in (*self.local, *self._moving):
             self.remove(self._sessions[session_id])
 
@@ -95,8 +95,8 @@ class MemberSessions(SessionTracker):
 
 
 def place_of_ephemeral(op: int, frame: bytes) -> int | None:
-    """Return where a request asks for an ephemeral znode first: the index in a multi, 0 for a create alone;
-    None if it does not."""
+    """Return the place of the first ephemeral create of a request: the index in a multi, 0 for a single
+    create; None if there is none."""
     try:
         if op in _CREATES:
             return 0 if CreateRequest.read(frame, 8)[0].flags in _EPHEMERAL else None

@@ -1,8 +1,7 @@
-"""What operators are told of a server of an ensemble: the words and commands that depend on its role
+"""The view of operators on a server of an ensemble: the words and commands that depend on its role
 (ensemble.md section 9).
 
-The addresses of quorum and election that are shown belong to nobody: servers of a pretend ensemble have no
-such ports.
+The shown addresses for quorum and election are not real: servers of a pretend ensemble have no such ports.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _STATES = {"leader": "leading", "follower": "following", "observer": "observing"
 
 
 def _member(service: Any) -> Member:
-    """Return the server of a service, which is one of an ensemble."""
+    """Return the server of a service in an ensemble."""
     found: MemberService = service
     return found.member
 
@@ -32,7 +31,7 @@ def _member(service: Any) -> Member:
 
 
 def _totals(member: Member) -> Iterator[str]:
-    """Yield what ``srvr`` says of a leader alone."""
+    """Yield the lines of ``srvr`` that only a leader has."""
     leader = member.own_leader
     if leader is not None:
         last, least, most = leader.proposal_sizes
@@ -201,7 +200,7 @@ _COMMANDS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 
 
 class ReportingService(MemberService):
-    """The service of a server, with what operators are told."""
+    """The service of a server, with the answers for operators."""
 
     words: ClassVar[Mapping[str, Callable[..., str | Iterator[str]]]] = _WORDS
     commands: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]] = _COMMANDS

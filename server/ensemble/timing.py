@@ -1,4 +1,4 @@
-"""How long the servers of an ensemble need to notice a silent link, and to elect a leader."""
+"""The times that servers of an ensemble need to notice a silent link, and to elect a leader."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], object], No
 @attrs.frozen(kw_only=True)
 class Timing:
     """
-    :ivar sync_limit: ticks of silence after which a link is given up.
-    :ivar init_limit: ticks that a server has to catch up; shown only, since it takes no time here.
+    :ivar sync_limit: the number of ticks of silence after which a link is given up.
+    :ivar init_limit: the number of ticks that a server has to catch up. It is only shown, because catching
+        up takes no time here.
     :ivar election_ms: ms from the moment at which a quorum looks for a leader until one serves.
     """
 
@@ -35,9 +36,9 @@ class Timing:
 
 
 def timing_of(found: Configuration, election_ms: int | None = None) -> Timing:
-    """Return the times that a configuration names, and the defaults of the others.
+    """Return the times of a configuration, with defaults for the others.
 
-    :param election_ms: ms that an election takes, if that is given.
+    :param election_ms: the time of an election in ms, if it is given.
     :raises ValueError: a time out of range.
     """
     given = {"sync_limit": found.sync_limit, "init_limit": found.init_limit, "election_ms": election_ms}

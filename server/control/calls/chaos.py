@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _MAX: Final = 100
-"""Each of them looks at every message."""
+"""The largest number of running chaos: each one checks every message."""
 
 
 def _form(number: int, chaos: Chaos) -> Any:
@@ -59,11 +59,11 @@ ROUTES: Final = (
         "POST",
         "/chaos",
         _new,
-        "Inject faults into messages by chance from now on; the same seed and requests give the same faults.",
+        "Inject random faults into messages from now on; the same seed and requests give the same faults.",
         {
-            "seed": Field("integer", "from which all is drawn", required=True),
+            "seed": Field("integer", "the seed of all random numbers", required=True),
             **dict.fromkeys(FAULTS, _PROBABILITY),
-            "longest": Field("number", "seconds on the server's clock that a delay takes at most; 0.1"),
+            "longest": Field("number", "the longest delay, in seconds on the server's clock; 0.1"),
             "op": OP,
             "path": GLOB,
             "session": Field("string", "only messages of this session"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def endpoint_form(control: Control, name: str) -> Any:
-    """Return what there is to say about one endpoint."""
+    """Return the description of one endpoint."""
     running = control.controls.running
     delay = delay_of(running, name)
     return {
@@ -67,7 +67,7 @@ ROUTES: Final = (
         "POST",
         "/endpoints",
         _new,
-        "The endpoint of this name: an address with a cut, a pause and a delay of its own. Made if need be.",
+        "The endpoint of this name: an address with its own cut, pause and delay. Made if it does not exist.",
         {"name": Field("string", "letters, digits, dots, dashes and underscores", required=True)},
         serves=("endpoint",),
     ),
@@ -79,14 +79,14 @@ ROUTES: Final = (
         "POST",
         "/endpoints/{endpoint}/pause",
         _doing(Endpoint.pause),
-        "Let its connections hear and say nothing.",
+        "Stop all traffic on its connections.",
     ),
     Route(
         "POST",
         "/endpoints/{endpoint}/delay",
         _delay,
-        "Let each request and each event take longer.",
-        {"seconds": Field("number", "so much longer, on the server's clock", required=True)},
+        "Delay each request and each event.",
+        {"seconds": Field("number", "the delay, on the server's clock", required=True)},
     ),
     Route("POST", "/endpoints/{endpoint}/resume", _doing(Endpoint.resume), "End its cut, pause and delay."),
 )

@@ -1,4 +1,4 @@
-"""A pretend ensemble: what a test does to its servers. Any of its servers answers for all of them."""
+"""The verbs of a pretend ensemble. Any of its servers answers for all of them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _JSON: Final[Mapping[Kind, tuple[str, str]]] = {
     "text": ("string", "any"),
     "boolean": ("boolean", "any"),
 }
-"""The type in JSON of each kind of argument, and that of what is in it."""
+"""The JSON type of each kind of argument, and the type of its items."""
 _AT = Field("integer", "only what happens at the server of this number")
 
 _OF_ALL: Final = ("/sessions", "/leaks", "/history", "/timeline", "/notes", "/advice", "/trace")
-"""Routes of one server that there are for all together, too."""
+"""Routes of one server that also exist for all servers together."""
 
 
 def _ensemble(control: Control) -> EnsembleControls:
@@ -115,7 +115,7 @@ def _read(control: Control, kind: Kind, value: Any) -> Any:
 
 
 def _of_all(route: Route) -> Route:
-    """Make a route for one server one for all servers of the ensemble together."""
+    """Make a route for all servers of the ensemble from a route for one server."""
     handler: Any = route.handler
     return attrs.evolve(
         route,

@@ -1,11 +1,11 @@
 """The trace, followed as a stream.
 
-* While somebody follows, each request costs what the trace costs; before and after, nothing.
-* A reader may bound that cost by a rate: the entries that are looked at in a second, selected or not. Those
-  of 2 s may come at once. Beyond that nothing is looked at, and no request costs more, until there is room
-  again, 0.25 s later at the earliest; then one line says how many requests were left out.
-* Nobody waits for a slow reader: 1 MiB of lines wait for it, then lines are left out, and one line says how
-  many.
+* The trace costs something for each request only while somebody follows it.
+* A reader may bound that cost by a rate: the number of entries that are read in a second, selected or not.
+  The entries of 2 s may come at once. Above that, entries are skipped at no cost for at least 0.25 s; then
+  one line says how many requests were left out.
+* The server never waits for a slow reader: 1 MiB of lines waits, then lines are left out, and one line says
+  how many.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _MOST: Final = 16
-"""Readers at once, each with its lines that wait."""
+"""The largest number of readers at a time, each with its waiting lines."""
 _PIECE: Final = 64 * 1024
 """Bytes that are sent at once."""
 _MOST_PAST: Final = 500
-"""Entries of the past that a reader may ask for: to put them into words takes some 10 ms."""
+"""The largest number of past entries that a reader may request. Describing them takes some 10 ms."""
 _AT_ONCE: Final = 2
-"""Seconds whose entries may come at once, where a reader bounds their rate."""
+"""With a rate, the entries of this many seconds may come at once."""
 _PAUSE: Final = 0.25
-"""Seconds for which nothing is looked at once a reader has had its entries."""
+"""Seconds for which entries are skipped once a reader has used up its rate."""
 _TOO_MANY: Final = "requests were left out here: there are too many to show"
 _EVENTS: Final = "text/event-stream"
 _TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application/x-ndjson"}
@@ -62,9 +62,9 @@ def _trace(control: Control, ask: Ask, *, whole: bool = False) -> Response:
 
 
 class _Ration:
-    """How many entries may be looked at.
+    """The allowance of entries to read.
 
-    :param rate: in a second.
+    :param rate: the number of entries in a second.
     """
 
     def __init__(self, rate: float) -> None:
@@ -77,12 +77,12 @@ class _Ration:
         return self._left < 0
 
     def take(self) -> bool:
-        """Return whether one more may be looked at."""
+        """Return whether one more entry may be read."""
         self._left -= 1
         return self._left >= 0
 
     async def wait(self) -> None:
-        """Wait until there is room again. What was looked at beyond the ration counts too."""
+        """Wait until there is room again. Entries that were read above the rate count too."""
         while self._left < 0:
             await trio.sleep(_PAUSE)
             now = trio.current_time()
@@ -102,9 +102,9 @@ async def _follow(
 ) -> None:
     """Send lines until cancelled.
 
-    :param past: how many entries of the history are looked at first.
+    :param past: the number of past entries to read first.
     :param style: of :data:`.trace.FORMATS`.
-    :param form: what becomes of a line.
+    :param form: converts a line.
     """
     lines = LineBuffer(lambda count: form.format(lost_line(count, style)))
     more = trio.Event()
@@ -156,13 +156,11 @@ ROUTES: Final[tuple[Route, ...]] = (
             "op": Field("string", "such as create; several with commas; all but ping if it is not given"),
             "path": Field("string", "a glob; * is any text without a slash, ** any text"),
             "session": Field("string", SESSION),
-            "past": Field(
-                "integer", f"of the last entries of the history so many first, at most {_MOST_PAST}; 0"
-            ),
-            "rate": Field("number", "so many entries are looked at in a second at most; all"),
+            "past": Field("integer", f"the number of past entries to send first, at most {_MOST_PAST}; 0"),
+            "rate": Field("number", "the largest number of entries that are read in a second; all"),
             "format": Field("string", "text if it is not given", choices=FORMATS),
         },
-        answer="Lines until the client goes; with `Accept: text/event-stream` they are events.",
+        answer="Lines until the client leaves; with `Accept: text/event-stream` they are events.",
         needs_history=False,
     ),
 )

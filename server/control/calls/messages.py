@@ -94,7 +94,7 @@ def _lose(control: Control, ask: Ask) -> Any:
 
 
 def with_session(control: Control, ask: Ask) -> dict[str, Any]:
-    """The values of a request, its session as an id."""
+    """The values of a request, with the id of its session."""
     given = dict(ask.values)
     if "session" in given:
         given["session"] = control.find(given["session"]).id
@@ -111,17 +111,19 @@ ROUTES: Final = (
         "POST",
         "/faults",
         _new_fault,
-        "Plan what goes wrong with certain requests.",
+        "Plan a fault for certain requests.",
         {
             "op": OP,
             "path": GLOB,
             "session": _SESSION,
             "nth": Field("integer", "the first matching request to affect, from 1"),
-            "times": Field("integer|null", "how many from there on; null is all"),
+            "times": Field("integer|null", "how many requests from the nth on; null is all"),
             "when": Field("string", "before the request is applied, or after", choices=("before", "after")),
             "action": Field("string", "what goes wrong", choices=get_args(Action)),
-            "error": Field("string|integer", "with action error: such as NoNode, or -101"),
-            "seconds": Field("number", "with action delay, on the server's clock"),
+            "error": Field(
+                "string|integer", "with action error: a name such as NoNode, or a code such as -101"
+            ),
+            "seconds": Field("number", "with action delay: seconds on the server's clock"),
         },
         serves=("fault",),
     ),
@@ -144,7 +146,7 @@ ROUTES: Final = (
     ),
     Route("GET", "/holds", _holds, "The numbers of the holds in force.", serves=("holds",)),
     Route(
-        "DELETE", "/holds", _stop_all, "End every hold, and release what it holds.", serves=("stop_holding",)
+        "DELETE", "/holds", _stop_all, "End every hold, and release its messages.", serves=("stop_holding",)
     ),
     Route("DELETE", "/holds/{hold}", _stop_holding, "End one hold.", serves=("stop_holding",)),
     Route("GET", "/held", _held, "The messages that are held, the oldest first.", serves=("held",)),
@@ -152,8 +154,12 @@ ROUTES: Final = (
         "POST",
         "/held/release",
         _release,
-        "Let held messages go on.",
-        {"messages": Field("array", "their numbers, in the order to go on; else all", items="integer")},
+        "Release held messages.",
+        {
+            "messages": Field(
+                "array", "their numbers, in the order of the release; all if not given", items="integer"
+            )
+        },
         serves=("release",),
     ),
     Route(

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _MOST_NOTED: Final = 10_000  # characters
 _MOST_ENTRIES: Final = 2**63
 _LARGEST: Final = 16 * 2**20
-"""Bytes of entries in one answer: the last ones."""
+"""The largest number of bytes of entries in one answer, which has the last ones."""
 
 
 async def _history(control: Control, ask: Ask, *, whole: bool = False) -> Response:
-    """Put the last entries into words, in turns and from the last one back, until there are enough."""
+    """Describe the last entries in turns, backwards from the last one, until there are enough."""
     given, running, turns = dict(ask.values), control.scope(whole).running, Turns()
     if "session" in given:
         given["session"] = control.find_any(given["session"], whole)
@@ -105,14 +105,14 @@ ROUTES: Final = (
         "GET",
         "/history",
         _history,
-        "What has happened, the oldest first; at most 16 MiB, the last entries.",
+        "The history, the oldest entry first; at most 16 MiB, the last entries.",
         {
             "session": Field("string", "an id or a name; the session may be over"),
             "kind": Field("string", "such as request, reply, event, session, fault; several with commas"),
             "op": Field("string", "such as create"),
             "path": Field("string", "a glob"),
             "since": _SINCE,
-            "limit": Field("integer", "at most so many entries, the last ones"),
+            "limit": Field("integer", "the largest number of entries; the last ones are returned"),
         },
         serves=("history",),
     ),
@@ -123,10 +123,10 @@ ROUTES: Final = (
         "The history as text, a column for each session; at most 1 MiB, the last lines.",
         {
             "format": Field("string", "text if it is not given", choices=("text", "json")),
-            "sessions": Field("string", "ids or names with commas between, whose lines are shown; all"),
+            "sessions": Field("string", "ids or names of the shown sessions, separated by commas; all"),
             "pings": Field("boolean", "whether pings are shown"),
             "width": Field("integer", "in characters, at least 60; 120, or as much as up to 12 columns need"),
-            "limit": Field("integer", "at most so many lines, the last ones"),
+            "limit": Field("integer", "the largest number of lines; the last ones are returned"),
             "since": _SINCE,
         },
         serves=("format_timeline",),
@@ -145,7 +145,7 @@ ROUTES: Final = (
         "/advice",
         _advice,
         "What clients do wrong, and what to do instead.",
-        {"begin": Field("boolean", "false: look at what is recorded already, and record no more")},
+        {"begin": Field("boolean", "false: read the recorded history, and record no more than now")},
         serves=("advice",),
     ),
 )

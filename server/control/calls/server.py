@@ -48,7 +48,7 @@ def _tree(control: Control) -> Snapshot:
 
 
 async def _free(control: Control, *trees: Snapshot) -> None:
-    """Free trees that nobody needs, in turns. An ensemble may need them, for a server that comes late."""
+    """Free unused trees, in turns. An ensemble may still need them, for a server that lags."""
     turns = Turns()
     if control.controls.ensemble is None:
         for tree in trees:
@@ -93,9 +93,9 @@ async def _advance(control: Control, ask: Ask) -> Any:
 
 
 async def in_turns(controls: Base, seconds: float, keep_alive: bool) -> None:
-    """Let the time of a server or an ensemble jump ahead, while clients are served.
+    """Advance the clock of a server or an ensemble, while clients are served.
 
-    :raises ValueError: for a negative number, or one of more than 30 years.
+    :raises ValueError: the time is negative, or more than 30 years.
     """
     await Turns().finish(advancing(controls, seconds, keep_alive, within=SLICE))
 
@@ -122,11 +122,11 @@ ROUTES: Final = (
         "POST",
         "/server/restart",
         _restart,
-        "Close every connection, and be there again.",
+        "Restart the server: close every connection, and accept new ones.",
         {"keep_data": Field("boolean", "whether tree and sessions survive", required=True)},
         serves=("restart",),
     ),
-    Route("POST", "/reset", _reset, "Be as a fresh server, at the same port.", serves=("reset",)),
+    Route("POST", "/reset", _reset, "Become like a fresh server, at the same port.", serves=("reset",)),
     Route("POST", "/server/pause", _pause_all, "Hear and say nothing.", serves=("pause",)),
     Route("POST", "/server/resume", _resume_all, "End every pause.", serves=("resume",)),
     Route("POST", "/connections/refuse", _refuse, "Refuse new ones.", serves=("refuse_connections",)),
@@ -137,7 +137,7 @@ ROUTES: Final = (
         "POST",
         "/clock/advance",
         _advance,
-        "Let the server's time jump ahead.",
+        "Advance the server's clock.",
         {
             "seconds": Field("number", "how far, at least 0", required=True),
             "keep_alive": Field("boolean", "whether connected clients count as having sent their pings"),

@@ -53,15 +53,17 @@ ROUTES: Final = (
         _new_server,
         "Start a fresh server in the same process: its own port, tree, clock and faults.",
         {
-            "config": Field("object", "keys of zoo.cfg; without clientPort the kernel chooses"),
+            "config": Field("object", "keys of zoo.cfg; without clientPort a free port"),
             "clock": Field("string", "frozen: time passes by /clock/advance alone", choices=CLOCK_MODES),
             "record": Field("boolean", "whether the history is recorded; true if it is not given"),
-            "hostile": Field("integer|null", "a seed: legal but rare behaviour all the time"),
-            "ensemble": Field("integer", "pretend to be an ensemble of so many servers that vote"),
-            "observers": Field("integer", "and of so many observers"),
+            "hostile": Field(
+                "integer|null", "a seed: the server does all the time what ZooKeeper may do but rarely does"
+            ),
+            "ensemble": Field("integer", "the number of voting servers of a pretend ensemble"),
+            "observers": Field("integer", "the number of its observers"),
             "election_ms": Field("integer", "how long an election takes there; 200 if it is not given"),
         },
     ),
-    Route("GET", "/servers/{server}", _server, "Where one of them is."),
+    Route("GET", "/servers/{server}", _server, "The addresses of one of them."),
     Route("DELETE", "/servers/{server}", _delete_server, "End it; its sockets are closed."),
 )

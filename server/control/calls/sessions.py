@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _PATHS: Final = 16 * 2**20
-"""Bytes of an answer behind which sessions are listed without paths."""
+"""After this many bytes of an answer, sessions are listed without paths."""
 _LARGEST: Final = 64 * 2**20
 """Bytes of an answer."""
 
@@ -98,7 +98,13 @@ ROUTES: Final = (
         serves=("sessions",),
     ),
     Route("GET", "/sessions/{session}", _session, "One live session."),
-    Route("POST", "/sessions/{session}/expire", _expire, "End it as if by time.", serves=("expire",)),
+    Route(
+        "POST",
+        "/sessions/{session}/expire",
+        _expire,
+        "End it, as if its timeout had passed.",
+        serves=("expire",),
+    ),
     Route(
         "POST", "/sessions/{session}/disconnect", _disconnect, "Cut its connection.", serves=("disconnect",)
     ),
@@ -106,18 +112,24 @@ ROUTES: Final = (
         "POST",
         "/sessions/{session}/ghost",
         _ghost,
-        "Keep it from its client.",
+        "Make it a ghost: its client does not get it back.",
         {"swap": Field("boolean", "give the client another session when it asks for this one")},
         serves=("ghost",),
     ),
-    Route("POST", "/sessions/{session}/pause", _pause, "Cut its client off, unnoticed.", serves=("pause",)),
+    Route(
+        "POST",
+        "/sessions/{session}/pause",
+        _pause,
+        "Cut its client off; the client does not notice.",
+        serves=("pause",),
+    ),
     Route("POST", "/sessions/{session}/resume", _resume, "Let its client through.", serves=("resume",)),
-    Route("GET", "/names", _names, "The names of sessions, and those that wait for theirs."),
+    Route("GET", "/names", _names, "The names of sessions, and the names that wait for a session."),
     Route(
         "POST",
         "/names",
         _new_name,
-        "Name the next new session, or one that lives; timelines use the name.",
+        "Name the next new session, or a live one; timelines use the name.",
         {
             "name": Field("string", "letters, digits, dots, dashes and underscores", required=True),
             "address": Field("string", "only a session from here: 127.0.0.1, or with a port"),

@@ -1,4 +1,4 @@
-"""The tree: read, loaded, compared, put aside."""
+"""The tree: read, loaded, compared, copied."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MAX_SNAPSHOTS: Final = 64
 _MAX_BYTES: Final = 2**30
 """Bytes that all snapshots together keep in memory, estimated; a single one may be larger."""
 _NAMED: Final = 5
-"""Snapshots that are named where there is no room for another one: the largest."""
+"""The number of snapshots that the error names if there is no room for another one: the largest."""
 _MOST_LOADED: Final = 100_000
-"""Znodes that are loaded at once, parents included: they are one transaction, which takes 0.5 s at most."""
+"""The largest number of znodes of one load, parents included: one transaction, which takes at most 0.5 s."""
 _MAX_DIFFERENCES: Final = 1000
 """Lines of a comparison."""
 
@@ -172,11 +172,11 @@ ROUTES: Final = (
         "POST",
         "/tree/diff",
         _diff,
-        "Compare the tree with what it should be.",
+        "Compare the tree with an expected one.",
         {"znodes": _ZNODES, "path": _PATH},
         serves=("assert_tree",),
     ),
-    Route("POST", "/snapshots", _new_snapshot, "Put the whole tree aside.", serves=("snapshot",)),
+    Route("POST", "/snapshots", _new_snapshot, "Take a snapshot of the whole tree.", serves=("snapshot",)),
     Route("POST", "/snapshots/{snapshot}/restore", _restore, "Bring a tree back.", serves=("restore",)),
     Route("DELETE", "/snapshots/{snapshot}", _delete_snapshot, "Forget it."),
 )

@@ -1,4 +1,4 @@
-"""Waiting until something is the case: what :mod:`...testing.conditions` has, over HTTP."""
+"""Waiting for the conditions of :mod:`...testing.conditions`, over HTTP."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _MOST: Final = 64
-"""Requests that may wait at once."""
+"""The largest number of requests that wait at once."""
 _PATIENCE: Final = 10.0
 """Seconds that a request waits, if it does not say."""
 _MOST_PATIENCE: Final = 3600.0  # seconds
 _SESSIONS: Final = 1000
-"""Sessions in one answer, the oldest."""
+"""The largest number of sessions in one answer, the oldest first."""
 _LINES: Final = 100
-"""Lines of the timeline in the answer to a request that has waited in vain."""
+"""The number of lines of the timeline in the answer to a wait that timed out."""
 _OF_ALL: Final = {"outstanding"}
-"""What is waited for at any server of an ensemble."""
+"""The conditions that any server of an ensemble may meet."""
 
 
 async def _wait(control: Control, ask: Ask) -> Any:
@@ -96,14 +96,14 @@ _ANSWERS: Final[Mapping[str, Callable[[Control, Condition, Mapping[str, Any]], d
     "held": _held,
     "outstanding": _outstanding,
 }
-"""What an answer has beside the time."""
+"""The content of an answer beside the time."""
 
 ROUTES: Final = (
     Route(
         "POST",
         "/wait",
         _wait,
-        "Answer as soon as something is the case; 408 with the timeline if it is not in time.",
+        "Answer as soon as a condition holds; 408 with the timeline if it does not hold in time.",
         {
             "until": Field(
                 "string",
@@ -120,7 +120,7 @@ ROUTES: Final = (
             "op": Field("string", "such as create; any but ping if it is not given"),
             "count": Field("integer", "how many sessions, requests or messages, at least; 1"),
             "since": Field("number", "count requests from here on, in seconds on the server's clock; 0"),
-            "quiet": Field("number", f"seconds for which idle clients ask for nothing; {QUIET:g}"),
+            "quiet": Field("number", f"seconds without a request after which clients are idle; {QUIET:g}"),
             "timeout": Field("number", f"real seconds to wait; {_PATIENCE:g}, at most {_MOST_PATIENCE:g}"),
         },
         serves=("wait_for", "wait_idle"),

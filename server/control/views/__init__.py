@@ -1,1 +1,1 @@
-"""What the page asks for: each answer is bounded, made in turns, and starts no recording of the history."""
+"""The answers for the page: each is bounded, made in turns, and starts no recording of the history."""

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _MOST: Final = 1000
 """Things in one answer."""
 _FEW: Final = 100
-"""The same, if the request does not say."""
+"""The default of the limit."""
 
-LIMIT: Final = Field("integer", f"at most so many; {_FEW}, at most {_MOST}")
+LIMIT: Final = Field("integer", f"the largest number of results; {_FEW}, at most {_MOST}")
 PATH: Final = Field("string", "a path; / if it is not given")
-TEXT: Final = Field("string", "only what has this text in it, in capitals or not")
-AFTER: Final = Field("string", "only what comes behind this one: the last one of the answer before")
+TEXT: Final = Field("string", "only results that contain this text, in capitals or not")
+AFTER: Final = Field("string", "only results after this one, which is the last one of the answer before")
 
 
 def limit_of(values: Any) -> int:
@@ -37,7 +37,7 @@ def limit_of(values: Any) -> int:
 
 
 def text_filter(values: Any) -> Callable[[str], bool]:
-    """Return whether a text has the text that was asked for."""
+    """Return whether a text contains the text of the request."""
     text: str = values.get("text", "").lower()
     return (lambda given: text in given.lower()) if text else (lambda given: True)
 
@@ -51,7 +51,7 @@ def znode_at(control: Control, path: str) -> Znode:
 
 
 def zxid_form(zxid: int) -> str:
-    """As text: many readers would round such numbers."""
+    """Return a number as text, because many readers would round it."""
     return f"0x{zxid:x}"
 
 
@@ -75,7 +75,7 @@ def peer_of(control: Control, session: Session) -> str | None:
 
 
 async def find_programs(control: Control) -> None:
-    """Find out the programs behind the connections of this machine that are new since the last time."""
+    """Find the programs behind new connections from this machine."""
     running = control.controls.running
     ports = {running.server.address[1], *(port for _, port in running.endpoints.values())}
     if running.server.secure_address is not None:
@@ -84,7 +84,7 @@ async def find_programs(control: Control) -> None:
 
 
 def program_of(control: Control, session: Session) -> str | None:
-    """Return the program behind a session in words, as far as it is known."""
+    """Return the program behind a session in words, if it is known."""
     connection = connection_of(control, session)
     return None if connection is None else connection.program or None
 

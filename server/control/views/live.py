@@ -1,7 +1,7 @@
-"""What the page has to know at once: the figures of the server, as often as they change.
+"""The figures of the server for the page, sent whenever they change.
 
-The server looks four times a second while somebody listens: a request costs nothing more. After 5 s without a
-change the figures are sent all the same, so that a reader notices a server that hangs.
+While somebody listens, the server checks them four times a second; requests cost nothing more. After 5 s
+without a change the figures are sent anyway, so that a reader notices a server that hangs.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _EVERY: Final = 0.25
 """Seconds between two looks."""
 _LONGEST: Final = 20
-"""Looks without a change after which the figures are sent: 5 s."""
+"""After this many checks without a change, which take 5 s, the figures are sent."""
 _MOST: Final = 16
 """Readers at once."""
 _SHOWN: Final = 200
-"""Faults, and held messages, in one answer."""
+"""The largest number of faults, and of held messages, in one answer."""
 
 
 def _figures(control: Control) -> dict[str, Any]:
@@ -126,7 +126,7 @@ ROUTES: Final = (
         "GET",
         "/live",
         _live,
-        "Follow the figures of the server as events, each as soon as one has changed.",
+        "Follow the figures of the server as events, one after each change.",
         answer="Events with a JSON object, until the client goes.",
         needs_history=False,
     ),
@@ -134,7 +134,7 @@ ROUTES: Final = (
         "GET",
         "/armed",
         _armed,
-        f"What stands between clients and the server: the first {_SHOWN} of each.",
+        f"Everything that is armed between clients and the server: the first {_SHOWN} of each kind.",
         answer="Faults, chaos, holds and held messages, how many there are, and the server's time.",
         needs_history=False,
     ),

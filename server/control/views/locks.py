@@ -1,7 +1,7 @@
 """Locks, elections, queues ...: every directory of a known library, who holds it, and who waits for whom.
 
 :mod:`..testing.directories` recognises a directory; this module goes through the tree in turns. The answer
-says how many children there are, and how many were looked at.
+says how many children there are, and how many were read.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _SHOWN: Final = 200
-"""Holders, and waiters, of one directory in the answer."""
+"""The largest number of holders, and of waiters, of one directory in the answer."""
 _DATA: Final = 200
 """Bytes of a contender's data in the answer."""
 _MOST_WAITS: Final = 500
-"""Waits among which cycles are looked for, which takes 60 ms at worst: if all of them wait for all others."""
+"""The largest number of waits among which cycles are searched. In the worst case, all of them wait for all
+others, this takes 60 ms."""
 
 
 def _locks(control: Control, ask: Ask) -> Response:
@@ -44,7 +45,7 @@ def _locks(control: Control, ask: Ask) -> Response:
 
 
 async def _found(control: Control, directories: Iterable[Found | None], send: Send) -> None:
-    """Send a line for each directory that is recognised, and one with the cycles of waiting."""
+    """Send a line for each recognised directory, and a line with the deadlocks."""
     turns = Turns()
     waiting: list[Wait] = []
     count = 0
@@ -114,7 +115,7 @@ ROUTES: Final = (
         "Locks, elections, semaphores, barriers, queues and groups at and below a path, a line for each.",
         {
             "path": PATH,
-            "below": Field("boolean", "whether what is below the path is looked at too; it is if not given"),
+            "below": Field("boolean", "whether to include everything below the path; true if not given"),
         },
         answer="Lines, in no order; the last one has `done`, and the cycles of waiting sessions.",
         needs_history=False,

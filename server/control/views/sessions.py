@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _SHOWN: Final = 200
-"""Ephemerals, and watches, in the answer about one session."""
+"""The largest number of ephemerals, and of watches, in the answer about one session."""
 
 
 async def _clients(control: Control, ask: Ask) -> Any:
@@ -60,8 +60,8 @@ async def _clients(control: Control, ask: Ask) -> Any:
 
 
 def _left(control: Control, session: Session) -> int | None:
-    """How many ms a session has left; None if this server does not know: of the sessions of an ensemble, but
-    for local ones, its leader alone does."""
+    """The remaining time of a session in ms; None if this server does not know it. Only the leader of an
+    ensemble knows it for sessions that are not local."""
     running = control.controls.running
     counting: Session | None = session
     if control.controls.ensemble is not None:
@@ -128,7 +128,7 @@ ROUTES: Final = (
         _clients,
         "The live sessions with their clients, by their ids.",
         {"after": AFTER, "text": TEXT, "limit": LIMIT},
-        answer="The sessions, how many there are in all, and whether more come behind these.",
+        answer="The sessions, how many there are in all, and whether there are more after these.",
         needs_history=False,
     ),
     Route(

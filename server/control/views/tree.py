@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _PIECE: Final = 64 * 1024
-"""Bytes of data in one answer, if the request does not say."""
+"""The default number of bytes of data in one answer."""
 _LONGEST: Final = 2**20
-"""The same at most: it takes 5 ms."""
+"""The largest number, which takes 5 ms."""
 LINES: Final = {"content-type": "application/x-ndjson", "cache-control": "no-store"}
 """The headers of an answer that comes line by line."""
 _ZXIDS: Final = ("czxid", "mzxid", "pzxid")
@@ -131,7 +131,7 @@ def _search(control: Control, ask: Ask) -> Response:
 
 
 async def _found(control: Control, values: Any, limit: int, send: Send) -> None:
-    """Send a line for each znode that is found, and one that says how many were looked at."""
+    """Send a line for each found znode, and a line that says how many were searched."""
     in_names, in_data = values.get("in") != "data", values.get("in") in ("data", "both")
     text = values["text"].lower()
     raw, whole_path = values["text"].encode(), "/" in text
@@ -163,7 +163,7 @@ ROUTES: Final = (
         _children,
         "A page of the children of a znode, in the order of their names.",
         {"path": PATH, "after": AFTER, "text": TEXT, "limit": LIMIT},
-        answer="The children, how many there are in all, and whether more come behind these.",
+        answer="The children, how many there are in all, and whether there are more after these.",
         needs_history=False,
     ),
     Route(

@@ -1,12 +1,12 @@
 """A subtree as a file and back, in the form that ``pyzk dump`` writes and ``pyzk load`` reads.
 
 * Export: the znodes at and below a path, parents first, a line of JSON for each, with its ACL (digests too).
-  It is counted before it is sent: no more than 100,000 znodes with 32 MiB of data. Both are done in turns, so
-  a tree that changes meanwhile need not have been like this at any one moment.
+  It is counted before it is sent: at most 100,000 znodes with 32 MiB of data. Counting and sending are done
+  in turns, so if the tree changes meanwhile, the export may show no single moment.
 * Import: lines of such a file, as many as fit into a request. All are read before anything is written. Then
   each turn writes 50 znodes as one transaction, past the ACLs.
-* A znode that exists is left alone if it holds the same data. If it holds other data, it is replaced or, by
-  default, the import ends there; what was written before stays. Its ACL stays in any case.
+* A znode that exists with the same data stays. If it has other data, it is replaced or, by default, the
+  import ends there; earlier writes stay. Its ACL always stays.
 * Ephemerals are left out, since they belong to sessions; and ``/zookeeper``, which is the server's own.
 """
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _MOST: Final = 100_000
-"""Znodes of an export: some 10 MB of lines, which a browser keeps in memory."""
+"""The largest number of znodes of an export: some 10 MB of lines, which a browser keeps in memory."""
 _LARGEST: Final = 32 * 2**20
-"""Bytes of data of an export, likewise."""
+"""The largest number of bytes of data of an export."""
 _STEP: Final = 50
-"""Znodes that are written at once: 1 ms."""
+"""The number of znodes that are written at once, which takes 1 ms."""
 
 
 async def _export(control: Control, ask: Ask) -> Response:
@@ -100,7 +100,7 @@ async def _import(control: Control, ask: Ask) -> Any:
 def _read(text: str, top: str) -> tuple[str, tree_io.Node]:
     """The znode of a line, with its whole path.
 
-    :raises ValueError: if it is none.
+    :raises ValueError: the line is not a znode.
     """
     node = dump.node_of(text)
     path = top if node.path == "/" else top.rstrip("/") + node.path
@@ -115,7 +115,7 @@ def _read(text: str, top: str) -> tuple[str, tree_io.Node]:
 def _write(control: Control, nodes: dict[str, tree_io.Node], overwrite: bool) -> int:
     """Create znodes with their parents, or replace their data; return how many needed it.
 
-    :raises NodeExistsError: for one that holds other data, unless these are to be replaced.
+    :raises NodeExistsError: a znode has other data, and ``overwrite`` is not set.
     """
     running = control.controls.running
     running.server.receive()

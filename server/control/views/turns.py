@@ -1,8 +1,8 @@
-"""Looking at very much without making a client wait: in turns, and never at the whole at once.
+"""Reading very many things in turns, without making a client wait.
 
-* A function that looks at many things asks :meth:`Turns.pause` between them. After each 5 ms of work other
-  tasks run, those that serve clients among them. So an answer need not have been true at any one moment.
-* What is iterated over may change between two turns: names are listed first, which takes 3 ms for 300,000.
+* A function that reads many things calls :meth:`Turns.pause` between them. After each 5 ms of work other
+  tasks run, which serve clients. So an answer may not have been true at any single moment.
+* A collection may change between two turns, so its names are listed first, which takes 3 ms for 300,000.
 * An answer holds the first things in the order of their names, and says whether there are more.
 """
 
@@ -24,7 +24,7 @@ from ...testing.tree_io import Node, walk
 T = TypeVar("T")
 
 _CHUNK = 2000
-"""Names that are looked at between two pauses: 1 ms at most."""
+"""The number of names that are read between two pauses, which takes at most 1 ms."""
 
 
 class Turns:
@@ -34,7 +34,7 @@ class Turns:
         self._end = time.perf_counter() + SLICE
 
     async def pause(self) -> None:
-        """Let others run, if the turn is over."""
+        """Let other tasks run, if the turn is over."""
         if time.perf_counter() >= self._end:
             await trio.lowlevel.checkpoint()
             self._end = time.perf_counter() + SLICE
@@ -62,7 +62,7 @@ async def first_names(
 
     :param lists: all names; one may be in several lists.
     :param wanted: whether a name counts.
-    :param after: only names behind this one.
+    :param after: only names after this one.
     """
     found: list[str] = []
     last = None  # names from here on are not among the first
@@ -81,7 +81,7 @@ async def first_names(
 
 
 async def read(tree: DataTree, path: str, turns: Turns) -> dict[str, Node]:
-    """Return what :func:`.tree_io.read` does, read and brought into order in turns."""
+    """Return the result of :func:`.tree_io.read`, read and sorted in turns."""
     chunks: list[list[tuple[str, str, Znode]]] = [[]]
     for at, node in walk(tree, path):
         reserved = f"{at}/".startswith(f"{tree_io.RESERVED}/")

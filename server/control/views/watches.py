@@ -1,18 +1,18 @@
 """The watches that clients wait for, and those among them that never fire.
 
-A watch ends with its connection, so none waits for somebody who has gone. These never fire all the same, as
-long as what is named here does not change:
+A watch ends with its connection, so no watch waits for a client that has left. These watches can still never
+fire, unless the named conditions change:
 
-1. The znode is there, and its watcher may not read it: of each event the server tells those alone who may
-   (semantics.md section 10.4). A one-shot watch is used up without a word. A recursive watch is not judged:
-   each znode below has an ACL of its own.
-2. The znode is not there, and the nearest znode above it is an ephemeral, which cannot have children.
-3. The znode is not there, and its name ends with a number that the counter of its parent has passed (or the
-   name of a znode above it, whose parent is there): no sequential create makes it again (section 6), only a
-   create of exactly this name. A queue for a lock leaves such watches behind, if it looks at the one before
-   it with exists after that one has gone.
+1. The znode exists, and its watcher may not read it: the server sends events only to clients that may
+   (semantics.md section 10.4). A one-shot watch ends without an event. Recursive watches are not judged,
+   because each znode below has its own ACL.
+2. The znode does not exist, and the nearest znode above it is an ephemeral, which cannot have children.
+3. The znode does not exist, and its name ends with a number that the counter of its parent has passed. No
+   sequential create makes it again (section 6), only a create of exactly this name. The same holds for a
+   missing znode above it. A contender of a lock leaves such a watch behind if it calls exists for its
+   predecessor after that was deleted.
 
-Nothing else is said to be such a watch: whatever else is not there may be created.
+No other watch is reported: any other missing znode may be created.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _WATCHERS: Final = 50
-"""Watchers of one path that are named."""
+"""The largest number of named watchers of one path."""
 _NUMBER: Final = re.compile("[0-9]{10}$")
 
 
 def why_never(engine: Engine, path: str, watcher: Any, data: int) -> str | None:
-    """Explain why a watch never fires, as things stand; None if it may.
+    """Explain why a watch can never fire now; None if it can.
 
     :param data: its modes in the data registry.
     """
@@ -45,7 +45,7 @@ def why_never(engine: Engine, path: str, watcher: Any, data: int) -> str | None:
     if node is not None:
         if data & RECURSIVE or engine.access.allows(node.acl, Perms.READ, watcher.identities):
             return None
-        return "its client may not read the znode, and so is not told"
+        return "its client may not read the znode, so it gets no events"
     above = path
     while node is None:
         above, _, name = above.rpartition("/")
@@ -122,12 +122,12 @@ ROUTES: Final = (
         "The paths that are watched, in their order, each with its watchers and the kinds of their watches.",
         {
             "session": Field("string", "only paths that this session watches"),
-            "never": Field("boolean", "only paths with a watch that never fires, as things stand"),
+            "never": Field("boolean", "only paths with a watch that can never fire now"),
             "after": AFTER,
             "text": TEXT,
             "limit": LIMIT,
         },
-        answer=f"The paths; of each the first {_WATCHERS} watchers; and whether more paths come behind.",
+        answer=f"The paths, each with its first {_WATCHERS} watchers, and whether there are more paths.",
         needs_history=False,
     ),
 )

@@ -1,4 +1,4 @@
-"""Single writes, as a client makes them, with the version that the writer has seen. No ACL is asked."""
+"""Single writes, like those of a client, with the version that the writer has seen. ACLs are not checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..control import Control
 
 ANY: Final = -1
-"""The version that every znode has."""
+"""The version that matches every znode."""
 
 
 def _create(control: Control, ask: Ask) -> Any:
@@ -55,7 +55,7 @@ def _version(ask: Ask) -> int:
 
 
 def _commit(control: Control, path: str, operation: MultiOp, owner: int = 0) -> Any:
-    """Carry it out, after all that clients have sent already; its effects have been sent on return."""
+    """Carry out a write after all requests that clients have sent. On return its effects have been sent."""
     validate_path(path)
     running = control.controls.running
     running.server.receive()
@@ -77,7 +77,7 @@ ROUTES: Final = (
         "POST",
         "/znode",
         _create,
-        "Create a znode. Its parent must be there.",
+        "Create a znode. Its parent must exist.",
         {
             "path": _PATH,
             "data": Field("any", _DATA),
