@@ -25,23 +25,23 @@ from .streams import ERRORS, LONGEST, reason, stream_to
 
 _PREFIX = "/api/v1"
 _PATIENCE = 60.0
-"""Seconds for an answer: time that jumps may have much to do."""
+"""Seconds to wait for an answer: advancing the clock may take long."""
 _RECEIVE = 64 * 1024  # bytes
 _CLIENTS = 1000
-"""Sessions whose programs are asked for: as many as a server tells at once."""
+"""The largest number of sessions whose programs are requested: a server returns this many at once."""
 _STATUSES: Mapping[int, Status] = {
     400: Status.USAGE,
     401: Status.FORBIDDEN,
     403: Status.FORBIDDEN,
     404: Status.NO,
 }
-"""What a refusal means for the exit status, where it is not that the server refuses."""
+"""The exit status for a status of HTTP, if it is not "the server refuses"."""
 
 
 class Api:
     """One connection to the control API.
 
-    :ivar of_all: the beginning of a path for what concerns all servers of ``--hosts``.
+    :ivar of_all: the prefix of paths that concern all servers of ``--hosts``.
     """
 
     def __init__(self, context: Context, host: Host, stream: trio.abc.Stream) -> None:
@@ -56,9 +56,9 @@ class Api:
     async def ask(self, method: str, *path: str, **fields: Any) -> Any:
         """Make a request, and return the JSON of its answer.
 
-        :param path: the segments behind ``/api/v1``.
+        :param path: the segments after ``/api/v1``.
         :param fields: of the body, or with GET of the query, where those that are None are left out.
-        :raises Failure: if the server refuses, or does not answer.
+        :param fields: the fields of the body, or with GET of the query, where None is left out.
         """
         await self._send(method, path, fields)
         await self._begin()
@@ -69,7 +69,7 @@ class Api:
     async def follow(self, *path: str, **fields: Any) -> AsyncGenerator[str, None]:
         """Make a request whose answer does not end; yields the lines of the answer.
 
-        :raises Failure: if the server refuses, or when it has gone.
+        :raises Failure: the server refuses, or has ended.
         """
         await self._send("GET", path, fields)
         await self._begin()
@@ -125,7 +125,7 @@ class Api:
         return bytes(answer)
 
     async def _data(self, patience: float) -> bytes:
-        """Return a piece of a body; empty behind its end."""
+        """Return a piece of a body; empty after its end."""
         event = await self._event(patience)
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 
@@ -147,8 +147,8 @@ class Api:
 async def api(context: Context, *, of_all: bool = False) -> AsyncIterator[Api]:
     """The control API of the server of the arguments.
 
-    :param of_all: whether it may be an ensemble too: then that of any of its servers, which answers for all.
-    :raises Failure: if it is no pyzk-server, or its control is off; for every other error of the connection.
+    :param of_all: whether the server may belong to an ensemble; then any of its servers answers for all.
+    :raises Failure: it is not a pyzk-server, its control is off, or the connection fails.
     """
     options, hosts = context.options, await hosts_of(context.options)
     several = wrong(PROG, f"{options.verb} is for one server, and --hosts names {len(hosts)}")
@@ -166,8 +166,8 @@ async def api(context: Context, *, of_all: bool = False) -> AsyncIterator[Api]:
 
 
 async def programs(context: Context) -> dict[str, str]:
-    """Return the programs behind sessions, by session, as far as those of the servers tell them that are ours
-    and run where the programs do."""
+    """Return the programs behind sessions, by session. Only a pyzk-server on the machine of the programs
+    knows them."""
     found: dict[str, str] = {}
     for host in await hosts_of(context.options):
         with suppress(Failure):
@@ -181,7 +181,7 @@ async def programs(context: Context) -> dict[str, str]:
 async def _first(context: Context, hosts: Sequence[Host], stack: AsyncExitStack) -> Api:
     """Connect to the first server that can be reached.
 
-    :raises Failure: if there is none.
+    :raises Failure: no server can be reached.
     """
     failures = []
     for host in hosts:
@@ -211,11 +211,12 @@ async def _told(context: Context, host: Host, patience: float) -> AsyncIterator[
 
 
 async def _explained(host: Host, ssl_context: ssl.SSLContext | None, verb: str) -> Failure:
-    """Why a server has closed a connection on which HTTP was spoken."""
+    """Return the reason why a server has closed a connection with HTTP."""
     version = await words.version(host, ssl_context)
     if words.OURS in version:
         text = f"{host} has closed the connection: it has ended, or has httpOnClientPort=false"
     else:
-        other = version.partition(",")[0] or "another server"
-        text = f"{host} is no pyzk-server ({other}): {verb} is for ours alone"
+        number = version.partition(",")[0]
+        other = f"Apache ZooKeeper {number}" if number else "another server"
+        text = f"{verb} needs a pyzk-server; {host} is {other}"
     return Failure(Status.REFUSED, text)

@@ -13,7 +13,7 @@ from typing import NoReturn
 from .status import Failure, Status
 
 _ZKCLI = re.compile(r"unrecognized arguments: .*-s(erver)?\b")
-"""What is asked for as zkCli.sh takes it."""
+"""Options of other tools, with a hint at the right option."""
 DEFAULT_HOSTS = "127.0.0.1:2181"
 
 
@@ -37,12 +37,12 @@ class _NoAuth(argparse.Action):
 
 
 def wrong(program: str, message: str) -> Failure:
-    """The failure of arguments that make no sense."""
+    """Return the failure for wrong arguments."""
     return Failure(Status.USAGE, f"{message} (see {program} --help)")
 
 
 def seconds(text: str) -> float:
-    """The type of a length of time."""
+    """The type of a time span."""
     value = float(text)
     if not 0 <= value < math.inf:
         raise ValueError
@@ -58,7 +58,7 @@ def number(text: str) -> int:
 
 
 def add_hosts(add: Callable[..., object], environ: Mapping[str, str]) -> None:
-    """Declare, by ``add_argument``, the options that say which server, and who we are."""
+    """Declare, by ``add_argument``, the options for the server and the identities."""
     add(
         "--hosts",
         metavar="HOST:PORT,...",
@@ -76,7 +76,7 @@ def add_hosts(add: Callable[..., object], environ: Mapping[str, str]) -> None:
 
 
 def split_command(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
-    """Our own arguments, whether there is a ``--``, and the command behind it."""
+    """Return the program's own arguments, whether there is a ``--``, and the command after it."""
     if "--" not in argv:
         return argv, False, []
     at = argv.index("--")
@@ -84,9 +84,9 @@ def split_command(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[st
 
 
 def check_server(program: str, hosts: str, session_timeout: float = 1.0) -> None:
-    """Check what :func:`add_hosts` reads.
+    """Check the options of :func:`add_hosts`.
 
-    :raises Failure: if it makes no sense.
+    :raises Failure: an option is wrong.
     """
     from ..client.hosts import ConnectString
     from ..protocol.errors import BadArgumentsError
@@ -102,7 +102,7 @@ def check_server(program: str, hosts: str, session_timeout: float = 1.0) -> None
 def check_path(program: str, path: str) -> None:
     """Check the path of a znode.
 
-    :raises Failure: if it cannot be one.
+    :raises Failure: the path is malformed.
     """
     from ..protocol.errors import BadArgumentsError
     from ..protocol.paths import validate_path
@@ -116,9 +116,9 @@ def check_path(program: str, path: str) -> None:
 def identities(
     program: str, file: Path | None, environ: Mapping[str, str] = os.environ
 ) -> tuple[tuple[str, str], ...]:
-    """The identities, as pairs of scheme and credential. No message shows more of them than where they are.
+    """Return the identities, as pairs of scheme and credential. Messages show only their place.
 
-    :raises Failure: for a file that cannot be read, or a line that is none.
+    :raises Failure: a file cannot be read, or a line is malformed.
     """
     source, text = "PYZK_AUTH", environ.get("PYZK_AUTH", "")
     if file is not None:

@@ -2,13 +2,12 @@
 
 The rules:
 
-* On Linux these are all its descendants, daemons too: this process is their *subreaper*, so a descendant
-  whose parent has ended becomes a child of this process. All have ended when this process has no children
-  any more.
-* On other POSIX systems these are the processes of its process group; at a terminal, the command alone.
+* On Linux these are all its descendants, daemons too. This process is their *subreaper*: a descendant whose
+  parent has ended becomes a child of this process. So all have ended when this process has no children.
+* On other POSIX systems these are the processes of its process group; at a terminal, only the command.
 * Windows has neither process groups nor SIGTERM: no command is run there.
 * Processes that this process had as children before are never touched.
-* To end them, SIGTERM is sent to all; after a time, SIGKILL to those that are left.
+* They are ended by SIGTERM, and after a time by SIGKILL.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _libc: Any = ctypes.CDLL(None) if _LINUX else None
 
 _POLL_INTERVAL = 0.05
-"""Seconds between two looks for processes that are left: SIGCHLD announces the end of children only."""
+"""Seconds between two checks for remaining processes: SIGCHLD announces only the end of children."""
 
 
 class Child:
@@ -88,7 +87,7 @@ class Child:
         _kill(self._target, number)
 
     def reap(self) -> None:
-        """Collect the processes that have ended; to be called at SIGCHLD."""
+        """Collect the processes that have ended; call it at SIGCHLD."""
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self._process.pid:
@@ -98,7 +97,7 @@ class Child:
             self._left = not _LINUX and _kill(self._target, 0)
 
     async def end(self, grace: float) -> None:
-        """End all processes that are left: by SIGTERM, and after ``grace`` seconds by SIGKILL."""
+        """End all remaining processes: by SIGTERM, and after ``grace`` seconds by SIGKILL."""
         kill_at = trio.current_time() + grace
         asked: set[int] = set()
         self.reap()
@@ -117,7 +116,7 @@ class Child:
             self.reap()
 
     def _processes(self) -> set[int]:
-        """The processes that are left, as arguments of kill(2)."""
+        """The remaining processes, as arguments of kill(2)."""
         if _LINUX:
             return _descendants({os.getpid()}) - self._others - _descendants(self._others)
         return {self._target}
@@ -143,7 +142,8 @@ def runnable(command: str) -> Iterator[None]:
 
 
 def ends_with_us() -> Callable[[], None] | None:
-    """Return the function that a new process runs first so that it ends when we are killed, or None."""
+    """Return the function that a new process runs first so that it ends when this process is killed; or
+    None."""
     return partial(_end_with, os.getpid()) if _LINUX else None
 
 
@@ -173,7 +173,7 @@ def _has_terminal() -> bool:
 
 
 def _end_with(parent: int) -> None:
-    """Have the kernel kill the new process, in which this runs, when its parent is killed."""
+    """Let the kernel kill this new process when its parent is killed."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(Status.SIGNAL + signal.SIGKILL)

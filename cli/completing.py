@@ -1,13 +1,14 @@
-"""The znodes that may stand at the end of an unfinished command line, for the completions of shells.
+"""The znodes that can complete a command line, for the completions of shells.
 
-* A shell gives the words of the line, and the unfinished one last. zsh and fish have taken their quotes away;
-  bash has not: :func:`unquoted` does it. Nothing is expanded, in a shell or here: a word with ``$`` or a
-  backtick, whose value only the shell knows, is no connect string, and no znode is offered.
-* The server that is asked is the one that the line names, by every option that says how: ``--hosts``,
-  ``--tls`` and so on, before the verb or behind it.
-* The names come from a server, and anybody may have put them there. They are printed one a line, whole
-  and as they are, for scripts that compare and quote them, and never let a shell expand them. A name that the
-  rules of paths forbid, as one with a line feed, is not printed.
+* A shell passes the words of the line; the unfinished word is the last one. zsh and fish remove quotes; for
+  bash :func:`unquoted` does it. Neither a shell nor this module expands anything. Only the shell knows the
+  value of a word with ``$`` or a backtick, so such a word is not used as a connect string, and no znode is
+  offered.
+* The completion asks the server of the command line, with all its options: ``--hosts``, ``--tls`` and so on,
+  before or after the verb.
+* The names come from a server, and anybody may have created them. They are printed unchanged, one a line,
+  for scripts that compare and quote them, and never let a shell expand them. A name that the rules of paths
+  forbid, such as one with a line feed, is not printed.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from .parser import PROG, VERBS, add_server, new_parser, verb_parser
 from .status import Failure, Status
 
 _PATIENCE = 1.0
-"""Seconds that the server may take, without ``--connect-timeout``: somebody waits at the keyboard."""
+"""Seconds to wait for the server without ``--connect-timeout``: somebody waits at the keyboard."""
 
 
 def complete(words: Sequence[str], *, quoted: bool) -> int:
     """Print the paths that begin with the last word; returns the exit status.
 
-    :param words: of the command line, the first the name of the program: ``pyzk`` or ``pyzk-lock``.
+    :param words: the words of the command line; the first one is the program: ``pyzk`` or ``pyzk-lock``.
     :param quoted: whether they have their quotes.
     """
     words = [unquoted(word) for word in words] if quoted else list(words)
@@ -50,7 +51,7 @@ def complete(words: Sequence[str], *, quoted: bool) -> int:
 
 
 def unquoted(word: str) -> str:
-    """A word of a shell without its quotes; a quote that is still open is one too."""
+    """Return a word of a shell without its quotes, also without an open quote."""
     found, quote, escaped = [], "", False
     for character in word:
         if escaped:
@@ -68,11 +69,11 @@ def unquoted(word: str) -> str:
 
 
 _FILES = ("FILE", "PLACE")
-"""What stands in the help for arguments that are files."""
+"""The metavars of arguments that are files."""
 
 
 def _is_for_a_file(program: str, before: Sequence[str]) -> bool:
-    """Whether the next word is that of a file, or none of ours."""
+    """Whether the next word is a file, or not an argument of this program."""
     if "--" in before:
         return True
     if program == lock.PROG:
@@ -93,9 +94,9 @@ def _is_for_a_file(program: str, before: Sequence[str]) -> bool:
 
 
 def _server_of(words: Sequence[str]) -> argparse.Namespace:
-    """What the words say of the server.
+    """Return the options for the server from the words.
 
-    :raises Failure: they make no sense.
+    :raises Failure: the words are wrong.
     """
     parser = Parser(prog=PROG, allow_abbrev=False, add_help=False)
     add_server(parser.add_argument)
@@ -109,9 +110,9 @@ def _server_of(words: Sequence[str]) -> argparse.Namespace:
 
 
 async def _children(options: argparse.Namespace, current: str) -> list[str]:
-    """The paths of the children of the znode whose path stands before the last slash.
+    """Return the paths of the children of the znode before the last slash.
 
-    :raises Failure: the server does not tell.
+    :raises Failure: the server does not answer.
     """
     top = current[: current.rindex("/")] or "/"
     found: list[str] = []

@@ -43,7 +43,7 @@ _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
     NoNodeError: (Status.NO, "no such znode; pyzk ls shows what there is"),
     NodeExistsError: (Status.NO, "it exists already; pyzk set replaces its data"),
     NotEmptyError: (Status.NO, "it has children; -r deletes them too"),
-    BadVersionError: (Status.NO, "it has another version: somebody has changed it; look again"),
+    BadVersionError: (Status.NO, "version conflict: somebody has changed it; look again"),
     NoChildrenForEphemeralsError: (Status.NO, "its parent is ephemeral and cannot have children"),
     UnimplementedError: (
         Status.REFUSED,
@@ -57,9 +57,9 @@ _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
     ),
 }
 _BUFFER = 64 * 1024
-"""Characters of output that are written together."""
+"""The number of characters of output that are written together."""
 _SOON = 0.1
-"""Seconds after which they are written, however few they are."""
+"""Seconds after which output is written, even if there is little."""
 
 
 @attrs.define(slots=False)
@@ -76,9 +76,9 @@ class Context:
 
     @cached_property
     def ssl_context(self) -> ssl.SSLContext | None:
-        """For ``--tls``.
+        """The context for ``--tls``.
 
-        :raises Failure: for files that cannot be used.
+        :raises Failure: a file cannot be used.
         """
         return ssl_context_of(PROG, self.options)
 
@@ -87,7 +87,7 @@ class Context:
         """A client.
 
         :param hosts: another connect string than that of the arguments.
-        :raises Failure: for every error of the client and of the servers that leaves the block.
+        :param hosts: a connect string in place of the one in the arguments.
         """
         async with client(
             PROG,
@@ -112,18 +112,19 @@ class Context:
                 raise explained(error) from None
 
     async def ask(self, zk: ZooKeeper, what: str) -> None:
-        """Ask before a change that cannot be undone, unless the server is ours or ``--yes`` was given.
+        """Ask before a change that cannot be undone, unless the server is a pyzk-server or ``--yes`` was
+        given.
 
         :param what: the change, as in ``delete /a``.
-        :raises Failure: if the answer is no, or nobody can answer.
+        :param what: the change, such as ``delete /a``.
         """
         await confirm(zk, what, yes=self.options.yes, ssl_context=self.ssl_context)
 
     async def out(self, text: str, fields: Mapping[str, Any]) -> None:
         """Print a line: text for people, or with ``--json`` the fields for programs.
 
-        It is written soon, by a thread: a reader of our output that pauses, such as a pager, must not keep
-        the client from telling the server that it is alive.
+        A thread writes it soon: a reader of the output that pauses, such as a pager, must not stop the
+        client's pings.
         """
         line = as_json(fields) if self.options.json else text
         self._lines.append(line)
@@ -163,7 +164,7 @@ def _write(text: str) -> None:
 
 
 def explained(error: ZooKeeperError) -> Failure:
-    """An error of a server as a failure that says what to do."""
+    """Return the failure for an error of a server, with a hint."""
     for kind, (status, advice) in _ADVICE.items():
         if isinstance(error, kind):
             return Failure(status, f"{error.path}: {advice or error.words}" if error.path else str(error))
@@ -173,7 +174,7 @@ def explained(error: ZooKeeperError) -> Failure:
 def split_location(text: str, hosts: str) -> tuple[str, str]:
     """The connect string and the path of ``HOST:PORT,.../PATH``; for ``PATH`` alone, ``hosts`` and the path.
 
-    :raises Failure: for anything else.
+    :raises Failure: the text has another form.
     """
     other, slash, path = text.partition("/")
     if not slash:

@@ -20,7 +20,7 @@ from .status import Failure, Status, say
 
 @contextmanager
 def explained(path: str | Path) -> Iterator[None]:
-    """Turn what is wrong with a file into a :class:`.status.Failure` that names it."""
+    """Turn the error of a file into a :class:`.status.Failure` with its name."""
     try:
         yield
     except (FileError, Damaged) as error:
@@ -30,7 +30,7 @@ def explained(path: str | Path) -> Iterator[None]:
 
 
 def is_data(path: str) -> bool:
-    """Whether a path names a snapshot or a data directory: not a tree in JSON.
+    """Whether a path names a snapshot or a data directory, and not a tree in JSON.
 
     :raises Failure: it cannot be read.
     """
@@ -48,7 +48,7 @@ def is_log(path: str) -> bool:
 
 
 def image_of(path: str, progress: Callable[[str, int], object] = lambda what, count: None) -> Image:
-    """Read a snapshot, or restore a data directory. What does not matter is told on standard error.
+    """Read a snapshot, or restore a data directory. Harmless faults are reported on standard error.
 
     :raises Failure: it cannot be read, or is damaged.
     """
@@ -57,10 +57,10 @@ def image_of(path: str, progress: Callable[[str, int], object] = lambda what, co
 
 
 def entries_of(path: str) -> Iterator[Entry]:
-    """Yield the entries of a log, or of all logs of a data directory. What does not matter is told on
+    """Yield the entries of a log, or of all logs of a data directory. Harmless faults are reported on
     standard error.
 
-    :raises Failure: one cannot be read, or is damaged.
+    :raises Failure: a file cannot be read, or is damaged.
     """
     if os.path.isdir(path):
         folder = places.folder_of(path)

@@ -1,4 +1,4 @@
-"""The arguments of ``pyzk``: one table of verbs, from which completion is made too.
+"""The arguments of ``pyzk``: one table of verbs, which the completion uses too.
 
 The parser of a verb is made when that verb is used: a start takes 0.1 s, and should not take more.
 """
@@ -57,13 +57,13 @@ def _ls(add: Add) -> None:
 
 def _tree(add: Add) -> None:
     _path(add, default="/")
-    add("--depth", metavar="N", type=number, help="at most so many levels")
+    add("--depth", metavar="N", type=number, help="the largest number of levels")
     add("--data", action="store_true", help="the data too, shortened")
 
 
 def _get(add: Add) -> None:
     _path(add)
-    add("--raw", action="store_true", help="the bytes as they are, with nothing added")
+    add("--raw", action="store_true", help="the unchanged bytes")
     add("--hex", action="store_true", help="hex digits and characters, 16 bytes a line")
     add("--stat", action="store_true", help="the Stat too")
 
@@ -85,7 +85,7 @@ def _create(add: Add) -> None:
         "--ttl",
         metavar="TIME",
         type=duration,
-        help="the server deletes it after so long without a change: 90, 5m",
+        help="the server deletes it after this time without a change: 90, 5m",
     )
     add("--acl", metavar="ACL", default="open", help="SCHEME:ID:PERMISSIONS,... (default: open to everybody)")
 
@@ -112,14 +112,14 @@ def _acls(add: Add) -> None:
         "--world-writable",
         dest="world_writable",
         action="store_true",
-        help="only what everybody may change; exit status 1 if there is anything",
+        help="only znodes that everybody may change; exit status 1 if there is one",
     )
 
 
 def _watch(add: Add) -> None:
     _path(add)
     add("-R", "--recursive", action="store_true", help="everything below too")
-    add("-n", "--count", metavar="N", type=number, help="end after so many events")
+    add("-n", "--count", metavar="N", type=number, help="end after this number of events")
 
 
 def _find(add: Add) -> None:
@@ -128,7 +128,7 @@ def _find(add: Add) -> None:
     add(
         "--owner",
         metavar="SESSION",
-        help="an ephemeral of this session, as in 0x1a2b; any: of whichever; none",
+        help="an ephemeral of this session, such as 0x1a2b; any: of any session; none: no ephemeral",
     )
     add("--larger", metavar="SIZE", type=size, help="more data than 300, 10k, 1M")
     add("--smaller", metavar="SIZE", type=size, help="less data than")
@@ -140,8 +140,8 @@ def _find(add: Add) -> None:
 
 def _cp(add: Add) -> None:
     add("source", metavar="SOURCE", help="PATH, HOST:PORT,.../PATH on another server, or file:NAME")
-    add("target", metavar="TARGET", help="the same; what is below SOURCE comes below this")
-    add("--subtree", metavar="PATH", default="/", help="of a file: its top (default: /)")
+    add("target", metavar="TARGET", help="the same; the znodes below SOURCE are copied below it")
+    add("--subtree", metavar="PATH", default="/", help="the path in a file that becomes the top (default: /)")
     _writing(add)
     _choosing(add, "omit")
 
@@ -158,7 +158,7 @@ def _choosing(add: Add, ephemerals: str) -> None:
 
 
 def _writing(add: Add) -> None:
-    add("--overwrite", action="store_true", help="replace the data and the ACL of what exists")
+    add("--overwrite", action="store_true", help="replace the data and the ACL of znodes that exist")
 
 
 def _no_acl(add: Add) -> None:
@@ -174,13 +174,13 @@ def _diff(add: Add) -> None:
 def _dump(add: Add) -> None:
     _path(add, default="/", help="the top of what is written")
     add("file", metavar="FILE", nargs="?", default="-", help="(default: standard output)")
-    add("--data", metavar="PLACE", help="of a snapshot, a data directory or a dump, without a server")
+    add("--data", metavar="PLACE", help="dump a snapshot, a data directory or a dump, without a server")
     _writing(add)
     _choosing(add, "keep")
 
 
 def _load(add: Add) -> None:
-    _path(add, help="where the top of what was written goes")
+    _path(add, help="the path for the top of the dump")
     add(
         "file",
         metavar="FILE",
@@ -192,7 +192,7 @@ def _load(add: Add) -> None:
         "--subtree",
         metavar="PATH",
         default="/",
-        help="of the file: its top (default: /)",
+        help="the path in the file that becomes the top (default: /)",
     )
     _writing(add)
     _choosing(add, "omit")
@@ -212,20 +212,20 @@ def _nothing(add: Add) -> None:
 
 def _locks(add: Add) -> None:
     _path(add, default="/")
-    add("--all", action="store_true", help="groups, queues and barriers too, and directories without anybody")
+    add("--all", action="store_true", help="groups, queues and barriers too, and empty directories")
     add("--check", action="store_true", help="exit status 1 if there is a deadlock, or a remark")
-    help = "delete the znodes of those who hold PATH, which must be a lock; asks before"
+    help = "delete the znodes of the holders of the lock PATH; asks before"
     add("--break", dest="breaks", action="store_true", help=help)
 
 
 def _health(add: Add) -> None:
-    add("--all", action="store_true", help="every server of --hosts has to be well, not only one")
-    add("--wait", metavar="TIME", type=duration, default=0.0, help="wait so long for it: 30s, 2m")
+    add("--all", action="store_true", help="every server of --hosts must serve, not only one")
+    add("--wait", metavar="TIME", type=duration, default=0.0, help="the longest time to wait for it: 30s, 2m")
 
 
 def _exec(add: Add) -> None:
     add("--config", metavar="FILE", type=Path, help="settings of the server, in zoo.cfg syntax")
-    help = "the command and its arguments, behind -- too; PYZK_HOSTS and ZOOKEEPER_HOSTS in its environment"
+    help = "the command and its arguments, also after --; its environment has PYZK_HOSTS and ZOOKEEPER_HOSTS"
     add("command", metavar="COMMAND", nargs=argparse.REMAINDER, help=help)
 
 
@@ -237,14 +237,19 @@ def _selected(add: Add) -> None:
 
 def _trace(add: Add) -> None:
     _selected(add)
-    add("--server", metavar="N", type=number, help="of an ensemble: only what happens at this server")
-    add("-n", "--count", metavar="N", type=number, help="end after so many lines")
+    add("--server", metavar="N", type=number, help="in an ensemble: only entries of this server")
+    add("-n", "--count", metavar="N", type=number, help="end after this number of lines")
 
 
 def _timeline(add: Add) -> None:
     add("--session", metavar="SESSION", help=ensembles.SESSION)
-    add("--since", metavar="TIME", type=duration, help="by the server's clock, from its start on: 90, 5m")
-    add("--limit", metavar="N", type=number, help="the last lines, so many at most")
+    add(
+        "--since",
+        metavar="TIME",
+        type=duration,
+        help="only entries after this time since the server's start, by its clock: 90, 5m",
+    )
+    add("--limit", metavar="N", type=number, help="the largest number of lines; the last ones are shown")
     add("--pings", action="store_true", help="pings too")
 
 
@@ -262,8 +267,13 @@ def _session_or_all(add: Add) -> None:
 
 
 def _endpoint(add: Add) -> None:
-    add("name", metavar="NAME", nargs="?", help="made if need be (default: list all)")
-    add("what", choices=["cut", "pause", "delay", "resume"], nargs="?", help="what happens to its clients")
+    add(
+        "name",
+        metavar="NAME",
+        nargs="?",
+        help="the endpoint, which is made if it does not exist (default: list all)",
+    )
+    add("what", choices=["cut", "pause", "delay", "resume"], nargs="?", help="the fault of its clients")
     add(
         "time", metavar="TIME", type=duration, nargs="?", help="delay: of each message, by the server's clock"
     )
@@ -271,24 +281,30 @@ def _endpoint(add: Add) -> None:
 
 def _advance(add: Add) -> None:
     add("time", metavar="TIME", type=duration, help="90, 30s, 5m, 2h, 1d")
-    add("--keep-alive", action="store_true", help="as if connected clients had sent their pings meanwhile")
+    add("--keep-alive", action="store_true", help="count connected clients as having sent their pings")
 
 
 def _fault(add: Add) -> None:
-    add("what", choices=["set", "list", "rm"], help="plan one, show all, end some")
+    add("what", choices=["set", "list", "rm"], help="plan a fault, list all faults, end some")
     add("numbers", metavar="NUMBER", nargs="*", help="rm: which ones, or all")
     _selected(add)
-    add("--nth", metavar="N", type=number, help="the first request that is spoiled (default: 1)")
-    add("--times", metavar="N", type=_times, default=1, help="how many from there on, or all (default: 1)")
+    add("--nth", metavar="N", type=number, help="the first matching request to affect (default: 1)")
+    add(
+        "--times",
+        metavar="N",
+        type=_times,
+        default=1,
+        help="how many requests from the nth on, or all (default: 1)",
+    )
     add("--when", choices=["before", "after"], help="the request is applied (default: before)")
     actions = ["disconnect", "drop_reply", "error", "delay", "expire"]
-    add("--action", choices=actions, help="what goes wrong (default: disconnect)")
+    add("--action", choices=actions, help="the kind of fault (default: disconnect)")
     add("--error", metavar="ERROR", type=_error, help="with error: NoNode, or -101")
-    add("--seconds", metavar="TIME", type=duration, help="with delay: by the server's clock")
+    add("--seconds", metavar="TIME", type=duration, help="with delay: the time, by the server's clock")
 
 
 def _meant(word: str) -> str:
-    """A guess what verb a wrong one was to be."""
+    """A guess at the verb that the user meant."""
     from difflib import get_close_matches  # slow to import, and needed for an error only
 
     meant = get_close_matches(word, VERBS, n=1)
@@ -305,11 +321,9 @@ def _error(text: str) -> int | str:
 
 def _helper(add: Add) -> None:
     add("language", metavar="LANGUAGE", choices=["java", "go", "node"], help="java, go or node")
-    help = "where they come (default: src/test/java for Java, the current folder for the others)"
+    help = "the folder for the files (default: src/test/java for Java, else the current folder)"
     add("folder", metavar="DIR", nargs="?", help=help)
-    help = (
-        "Java: also the classes in place of Curator's TestingServer, of ZooKeeper's ZooKeeperServerEmbedded"
-    )
+    help = "Java: also the classes in place of Curator's TestingServer or ZooKeeper's ZooKeeperServerEmbedded"
     add("--with", dest="kinds", action="append", default=[], choices=["curator", "embedded"], help=help)
     add("--overwrite", action="store_true", help="replace files that differ")
 
@@ -320,10 +334,10 @@ def _completion(add: Add) -> None:
 
 VERBS: Final[Mapping[str, Verb]] = {
     "ls": Verb("list children", "listing:ls", _ls),
-    "tree": Verb("draw what is below a znode", "listing:tree", _tree),
+    "tree": Verb("draw the znodes below a znode", "listing:tree", _tree),
     "find": Verb("find znodes by name, owner, size and age", "listing:find", _find),
     "get": Verb("show data", "znodes:get", _get),
-    "stat": Verb("show what is known of a znode beside its data", "znodes:stat", _stat),
+    "stat": Verb("show the metadata of a znode", "znodes:stat", _stat),
     "acl": Verb("show or set access control lists", "znodes:acl", _acl),
     "acls": Verb("show who may do what below a znode", "znodes:acls", _acls),
     "set": Verb("replace data", "znodes:set_data", _set),
@@ -337,23 +351,27 @@ VERBS: Final[Mapping[str, Verb]] = {
     "inspect": Verb("show what the files of a server hold", "inspecting:inspect", _inspect),
     "sessions": Verb("show sessions, their clients and ephemerals", "servers:sessions", _nothing),
     "locks": Verb("show who holds what and who waits for whom", "locks:locks", _locks),
-    "health": Verb("say by the exit status whether a server serves", "servers:health", _health),
+    "health": Verb("exit with 0 if a server serves", "servers:health", _health),
     "exec": Verb("run a command beside a fresh pyzk-server", "executing:execute", _exec),
     "trace": Verb("follow every request and reply, on a pyzk-server", "control:trace", _trace),
-    "timeline": Verb("show what has happened, on a pyzk-server", "control:timeline", _timeline),
+    "timeline": Verb("show the history, on a pyzk-server", "control:timeline", _timeline),
     "advise": Verb("say what clients do wrong, on a pyzk-server", "control:advise", _advise),
-    "expire": Verb("end a session as if by time, on a pyzk-server", "control:expire", _session),
-    "pause": Verb("cut a client or all off, unnoticed, on a pyzk-server", "control:pause", _session_or_all),
+    "expire": Verb(
+        "end a session, as if its timeout had passed, on a pyzk-server", "control:expire", _session
+    ),
+    "pause": Verb(
+        "cut off a client or all, without their noticing, on a pyzk-server", "control:pause", _session_or_all
+    ),
     "resume": Verb("end that", "control:resume", _session_or_all),
     "endpoint": Verb("one more address, for some clients, on a pyzk-server", "control:endpoint", _endpoint),
-    "advance": Verb("let the time of a pyzk-server jump", "control:advance", _advance),
-    "fault": Verb("let certain requests fail, on a pyzk-server", "control:fault", _fault),
+    "advance": Verb("advance the clock of a pyzk-server", "control:advance", _advance),
+    "fault": Verb("make certain requests fail, on a pyzk-server", "control:fault", _fault),
     "ensemble": Verb(
         "show the servers of a pretend ensemble, and make trouble", "ensemble:show", _nothing, ensembles.VERBS
     ),
-    "reset": Verb("make a pyzk-server as a fresh one", "control:reset", _nothing),
+    "reset": Verb("reset a pyzk-server to an empty server", "control:reset", _nothing),
     "helper": Verb(
-        "write the files by which tests in Java, Go or Node start servers", "helping:helper", _helper
+        "write the files with which tests in Java, Go or Node start servers", "helping:helper", _helper
     ),
     "completion": Verb("print the completion of a shell", "completing:completion", _completion),
 }
@@ -362,12 +380,12 @@ _EPILOG = (
     "Exit status: 0; 1: no (no such znode, trees differ, not healthy, not confirmed, advice);"
     " 2: arguments; 69: no server; 70: refused; 77: not allowed."
     " Without --hosts, --auth-file and --token, the variables PYZK_HOSTS, PYZK_AUTH and PYZK_TOKEN count."
-    " All these options may stand behind the verb too."
+    " All these options may also follow the verb."
 )
 
 
 def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
-    """The parser of everything before the verb, and of the verb; the words behind that are the ``rest``."""
+    """The parser of everything before the verb, and of the verb; the words after it are the ``rest``."""
     parser = Parser(
         prog=PROG,
         usage=f"{PROG} [OPTIONS] VERB [ARGUMENT ...]",
@@ -385,7 +403,7 @@ def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentPars
 
 
 def add_server(add: Add, environ: Mapping[str, str] = os.environ) -> None:
-    """Declare the options that say which server, how to speak with it, and who we are."""
+    """Declare the options for the server, the connection and the identities."""
     add_hosts(add, environ)
     add("--connect-timeout", metavar="SECONDS", type=seconds, default=10.0, help="(default: 10)")
     add_tls(add)
@@ -399,9 +417,9 @@ def _listed(verbs: Mapping[str, Verb]) -> str:
 
 
 def verb_parser(name: str, what: str | None = None) -> argparse.ArgumentParser:
-    """The parser of what stands behind a verb.
+    """The parser of the arguments after a verb.
 
-    :param what: one of the verbs that may stand behind it.
+    :param what: one of the verbs that may follow it.
     """
     verb, prog = VERBS[name], f"{PROG} {name}"
     if what is not None:
@@ -423,13 +441,13 @@ def verb_parser(name: str, what: str | None = None) -> argparse.ArgumentParser:
 def _add_common(parser: argparse.ArgumentParser, **options: Any) -> None:
     add = partial(parser.add_argument, action="store_true", **options)
     add("--json", help="for programs: one JSON object a line")
-    add("-y", "--yes", help="do not ask before changing a server that is no pyzk-server")
+    add("-y", "--yes", help="do not ask before changing a server that is not a pyzk-server")
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> argparse.Namespace:
     """Read the arguments.
 
-    :raises Failure: if they make no sense.
+    :raises Failure: the arguments are wrong.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
     own, dashes, given_command = split_command(argv)

@@ -1,4 +1,4 @@
-"""Requests that are sent before those before them are answered, within bounds."""
+"""Requests that are sent before earlier ones are answered, within bounds."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..client import Pending
 T = TypeVar("T")
 
 AHEAD = 200
-"""Requests on their way at a time: 20,000 a second where a round trip takes 10 ms."""
+"""The largest number of requests on their way: 20,000 a second with a round trip of 10 ms."""
 BYTES_AHEAD = 8 * 2**20
-"""Bytes of data on their way at a time; a single znode may hold more."""
+"""The largest number of bytes on their way, except the data of a single larger znode."""
 
 
 @attrs.define
 class Pipeline(Generic[T]):
     """Writes on their way. The server carries them out in the order in which they are added.
 
-    :ivar settle: called in that order with what a request is about: waits for its result, or its error.
+    :ivar settle: called in this order with the subject of each request; it waits for the result or the error.
     """
 
     settle: Callable[[T, Pending[Any]], Awaitable[None]]
@@ -30,9 +30,9 @@ class Pipeline(Generic[T]):
     _size: int = attrs.field(default=0, init=False)
 
     async def add(self, about: T, pending: Pending[Any], size: int = 0) -> None:
-        """Take in a request that was submitted.
+        """Add a submitted request.
 
-        :param size: bytes of data in it.
+        :param size: the number of bytes of its data.
         """
         self._sent.append((about, pending, size))
         self._size += size

@@ -1,15 +1,15 @@
-"""Creating a tree on a server, with access control lists that may forbid what creating it takes.
+"""Creating a tree on a server, with ACLs that may forbid the creation.
 
 * A znode is created with its own ACL, so that nobody reads data too early. But an ACL may forbid to create
-  children, as ``world:anyone:r`` does: a znode that has children and such an ACL is created with entries
-  more, by which we may create children and set the ACL. If we have identities, those are for us alone;
-  without, for everybody, but they let nobody read. (Who may set the ACL could let himself read: a copy
-  without identities is for trees that hold no secrets.)
-* These ACLs are set when all znodes are there, from the leaves up.
-* A copy that ends halfway leaves those entries. The next one goes on from there: what exists with the same
-  data is left as it is, but for an ACL that has all entries of the right one and more, which is set.
-* Servers look at the ACL of the parent before they look whether a znode exists: a create that is not allowed
-  may be one that is not needed.
+  children, such as ``world:anyone:r``. A znode with children and such an ACL first gets additional entries,
+  which allow to create children and to set the ACL. With identities these entries are only for this client.
+  Without identities they are for everybody, but they let nobody read. (Everybody who may set the ACL could
+  allow himself to read, so a copy without identities is for trees without secrets.)
+* The right ACLs are set when all znodes exist, from the leaves up.
+* A copy that ends halfway leaves these entries. The next copy continues from there: a znode with the same
+  data stays, and an ACL that has all right entries and more is set.
+* Servers check the ACL of the parent before they check whether a znode exists. So a create that is not
+  allowed may not be needed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ from .status import Failure, Status
 
 @attrs.define
 class Putter:
-    """Puts a tree onto a server. Requests are pipelined; the server carries them out in order, parents first.
+    """Creates a tree on a server. Requests are pipelined; the server carries them out in order, parents
+    first.
 
     :ivar top: the path of its top.
-    :ivar overwrite: whether the data and the ACL of what exists are replaced.
-    :ivar identified: whether we have identities.
-    :ivar done: called with each znode that is there.
+    :ivar overwrite: whether the data and the ACL of existing znodes are replaced.
+    :ivar identified: whether this client has identities.
+    :ivar done: called with each znode that exists now.
     """
 
     zk: ZooKeeper
@@ -55,12 +56,12 @@ class Putter:
     _restricted: list[tuple[str, tuple[ACL, ...]]] = attrs.field(factory=list, init=False)
     """Each znode whose ACL is set at the end, parents first."""
     _existed: set[str] = attrs.field(factory=set, init=False)
-    """Those of them that were there before."""
+    """The znodes among them that existed before."""
 
     async def put(self, nodes: AsyncIterator[Node]) -> None:
-        """Create the znodes, each before what is below it.
+        """Create the znodes, parents before children.
 
-        :raises Failure: for a znode that exists with other data, without ``overwrite``.
+        :raises Failure: a znode exists with other data, and ``overwrite`` is not set.
         """
         creates = Pipeline(self._settle)
         async for node, has_children in _with_children(nodes):
@@ -89,7 +90,7 @@ class Putter:
         return (*acl, ACL(Perms.CREATE | Perms.ADMIN, Id("world", "anyone")))
 
     async def _is_widened(self, path: str, acl: tuple[ACL, ...]) -> bool:
-        """Whether a znode that exists has this ACL and more, as a copy that ended halfway leaves it."""
+        """Whether an existing znode has this ACL and more, as an unfinished copy leaves it."""
         try:
             found, _ = await self.zk.get_acl(path)
         except NoAuthError:
@@ -112,7 +113,7 @@ class Putter:
         await pending.wait()
 
     async def _replace(self, path: str, node: Node) -> None:
-        """Give a znode that exists the data and the access control list of another."""
+        """Give an existing znode the data and the ACL of another."""
         if self.overwrite:
             await self.zk.set(path, node.data)
             if node.acl is not None:

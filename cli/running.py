@@ -1,4 +1,4 @@
-"""Running a verb until it ends, or until a signal ends it: the session is closed in either case."""
+"""Running a verb until it ends, or until a signal ends it. The session is closed in both cases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNALS = [
 
 
 async def run(verb: Callable[[Context], Awaitable[int]], options: argparse.Namespace) -> int:
-    """Run a verb; returns its exit status, or that of the signal that has ended it."""
+    """Run a verb; returns its exit status, or the status of the signal that has ended it."""
     context = Context(options)
     status, failure, ended_by = 0, None, 0
 

@@ -14,10 +14,10 @@ from .status import Failure, Status
 from .units import age, moment, size_text, utc
 
 _WIDEST = 80
-"""Characters of data on a line that shows other things too; znodes may hold a megabyte."""
+"""The number of characters of data on a line with other things. Znodes may hold a megabyte."""
 
 _WIDEST_NAME = 24
-"""Characters of a contender's name on a line."""
+"""The number of characters of a contender's name on a line."""
 
 
 def decoded(data: bytes | None) -> str | None:
@@ -30,7 +30,7 @@ def decoded(data: bytes | None) -> str | None:
 
 
 def brief(data: bytes | None, widest: int = _WIDEST) -> str:
-    """Data on one line, shortened: text, or hex digits behind ``0x``."""
+    """Return data on one line, shortened: text, or hex digits after ``0x``."""
     if not data:
         return "(null)" if data is None else ""
     text = decoded(data)
@@ -49,7 +49,7 @@ def hex_lines(data: bytes) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Columns, side by side; a head with nothing below it is left out.
+    """Return columns, side by side. A column without values is left out.
 
     :param rows: the heads, and then the rows.
     """
@@ -60,7 +60,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def ending(name: str) -> str:
-    """Return the end of a long name of a contender, where its number is."""
+    """Return the end of a long name of a contender, with its number."""
     return name if len(name) <= _WIDEST_NAME else f"…{name[1 - _WIDEST_NAME :]}"
 
 
@@ -73,9 +73,9 @@ def acl_text(acl: Iterable[ACL]) -> str:
 
 
 def parse_perms(text: str) -> int:
-    """The permissions of letters.
+    """Return the permissions for letters.
 
-    :raises Failure: for a letter that is none of ``cdrwa``.
+    :raises Failure: a letter is not in ``cdrwa``.
     """
     try:
         return perms_of(text)
@@ -84,9 +84,9 @@ def parse_perms(text: str) -> int:
 
 
 def parse_acl(text: str) -> list[ACL]:
-    """An access control list of text; the same forms as :func:`acl_text`, and ``open``.
+    """Return the ACL for a text in the forms of :func:`acl_text`, or ``open``.
 
-    :raises Failure: for what is none.
+    :raises Failure: the text is malformed.
     """
     if text == "open":
         return list(OPEN_ACL)
@@ -106,12 +106,12 @@ def parse_acl(text: str) -> list[ACL]:
 
 
 def kind(stat: Stat) -> str:
-    """``ephemeral`` or ``persistent``; the protocol tells no container and no TTL."""
+    """``ephemeral`` or ``persistent``; the protocol does not show containers and TTL znodes."""
     return "ephemeral" if stat.ephemeralOwner else "persistent"
 
 
 def stat_lines(path: str, stat: Stat) -> str:
-    """Everything that is known of a znode beside its data."""
+    """The metadata of a znode."""
     now = time.time()
 
     def when(milliseconds: int) -> str:
@@ -147,7 +147,7 @@ def long_row(name: str, stat: Stat) -> tuple[str, ...]:
 
 
 def as_json(values: Mapping[str, Any]) -> str:
-    """One object, on one line, without characters that a terminal would obey or hide."""
+    """Return one object on one line, without control characters and invisible characters."""
     text = json.dumps(values, ensure_ascii=False)
     if text.isprintable():
         return text
@@ -155,7 +155,7 @@ def as_json(values: Mapping[str, Any]) -> str:
 
 
 def stat_fields(stat: Stat) -> dict[str, Any]:
-    """A Stat as JSON has it. Zxids and sessions are text: many readers would round such numbers."""
+    """Return a Stat for JSON. Zxids and sessions are text, because many readers would round such numbers."""
     return {
         "owner": session_text(stat.ephemeralOwner) if stat.ephemeralOwner else None,
         "size": stat.dataLength,

@@ -14,7 +14,7 @@ class Status(enum.IntEnum):
     ends with the status of its command, if that has run to its end."""
 
     NO = 1
-    """The answer is no: no such znode, trees that differ, a server that is not well, not confirmed."""
+    """The answer is no: no such znode, different trees, a server that does not serve, not confirmed."""
     USAGE = 2
     UNAVAILABLE = 69
     REFUSED = 70
@@ -28,7 +28,7 @@ class Status(enum.IntEnum):
 
 
 class Failure(Exception):
-    """The command cannot do what it should, for a reason that is no bug.
+    """The command cannot do its work, for a reason that is not a bug.
 
     :param message: says what has happened, and what to do.
     """
@@ -39,21 +39,21 @@ class Failure(Exception):
 
 
 def say(program: str, message: str) -> None:
-    """Print a message for the user on standard error. What a terminal would obey is escaped: a message may
-    hold what a server has sent."""
+    """Print a message for the user on standard error. Control characters are escaped, because a message may
+    contain text from a server."""
     print(printable(f"{program}: {message}"), file=sys.stderr, flush=True)
 
 
 class _Formatter(logging.Formatter):
-    """Lines as those of :func:`say`."""
+    """Formats lines like :func:`say`."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return printable(super().formatMessage(record))
 
 
 def show_warnings(program: str) -> None:
-    """Print warnings on standard error, but for those of the client about its session: the commands say in
-    their own words what a lost connection or session means for them."""
+    """Print warnings on standard error, except the client's warnings about its session. The commands have
+    their own messages for a lost connection or session."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: record.name != "pyzk.client")
     handler.setFormatter(_Formatter(f"{program}: %(message)s"))

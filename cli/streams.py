@@ -12,16 +12,16 @@ import trio
 from ..client import Host
 
 LONGEST = 64 * 2**20
-"""Bytes of an answer that are read."""
+"""The largest number of bytes of an answer."""
 ERRORS = (OSError, ssl.SSLError, trio.TooSlowError, trio.BrokenResourceError)
-"""What a connection may end with."""
+"""The errors of a connection."""
 
 
 @asynccontextmanager
 async def stream_to(host: Host, ssl_context: ssl.SSLContext | None) -> AsyncIterator[trio.abc.Stream]:
     """Connect; over TLS if there is a context.
 
-    :raises OSError: if that is impossible.
+    :raises OSError: the connection fails.
     """
     stream: trio.abc.Stream = await trio.open_tcp_stream(host.address or host.name, host.port)
     if ssl_context is not None:
@@ -34,7 +34,7 @@ def reason(error: BaseException, patience: float) -> str:
     """Say why a server does not answer.
 
     :param error: one of :data:`ERRORS`.
-    :param patience: the seconds that it had.
+    :param patience: the seconds that were waited.
     """
     while isinstance(error.__cause__, OSError):  # trio's own error says less
         error = error.__cause__

@@ -1,4 +1,4 @@
-"""The options for TLS, and what is made of them."""
+"""The options for TLS, and their TLS context."""
 
 from __future__ import annotations
 
@@ -15,16 +15,23 @@ if TYPE_CHECKING:
 def add_tls(add: Add) -> None:
     """Declare the options, by ``add_argument``."""
     add("--tls", action="store_true", help="speak TLS, and check the server's certificate")
-    add("--ca-file", metavar="FILE", type=Path, help="whom to trust, as PEM (default: this machine's)")
-    add("--cert-file", metavar="FILE", type=Path, help="our certificate, and our key behind it, as PEM")
-    add("--key-file", metavar="FILE", type=Path, help="our key, if it is in a file of its own")
+    add(
+        "--ca-file",
+        metavar="FILE",
+        type=Path,
+        help="the trusted authorities, as PEM (default: this machine's)",
+    )
+    add(
+        "--cert-file", metavar="FILE", type=Path, help="the client's certificate, and perhaps its key, as PEM"
+    )
+    add("--key-file", metavar="FILE", type=Path, help="the client's key, if it is in another file")
     add("--insecure", action="store_true", help="do not check the server's certificate")
 
 
 def ssl_context_of(program: str, options: Any) -> ssl.SSLContext | None:
-    """Make what :func:`add_tls` says; None if none of its options was given.
+    """Make the TLS context from the options of :func:`add_tls`; None if none was given.
 
-    :raises Failure: for files that cannot be used.
+    :raises Failure: a file cannot be used.
     """
     if not (options.tls or options.ca_file or options.cert_file or options.insecure):
         return None
@@ -39,6 +46,6 @@ def ssl_context_of(program: str, options: Any) -> ssl.SSLContext | None:
         given = (options.ca_file, options.cert_file, options.key_file)
         files = " or ".join(str(file) for file in given if file)
         raise wrong(
-            program, f"cannot use {files}: {error.strerror or error}; PEM without a password is wanted"
+            program, f"cannot use {files}: {error.strerror or error}; it must be PEM without a password"
         ) from None
     return context

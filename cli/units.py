@@ -1,4 +1,4 @@
-"""Sizes, lengths of time and moments, as people read and write them."""
+"""Sizes, time spans and points in time in the notation of people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ _TIMES = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def age(seconds: float) -> str:
-    """A length of time, in two units at most. The clocks of two machines may differ: never negative."""
+    """Return a time span in at most two units. It is never negative, because the clocks of two machines may
+    differ."""
     whole = max(0, round(seconds))
     for size, unit, smaller, name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= size:
@@ -34,7 +35,7 @@ def moment(milliseconds: int) -> str:
 
 
 def utc(milliseconds: int) -> str:
-    """The same for machines, as in ``2026-11-22T03:15:00.123Z``."""
+    """The same for programs, such as ``2026-11-22T03:15:00.123Z``."""
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
     return f"{whole}.{milliseconds % 1000:03d}Z"
 
@@ -46,7 +47,7 @@ def size(text: str) -> int:
 
 
 def duration(text: str) -> float:
-    """The type of a length of time in seconds: ``90``, ``30s``, ``5m``, ``2h``, ``1d``, ``1w``."""
+    """The type of a time span in seconds: ``90``, ``30s``, ``5m``, ``2h``, ``1d``, ``1w``."""
     number = text.lower().rstrip("smhdw")
     value = float(number) * _TIMES[text.lower()[len(number) :] or "s"]
     if not 0 <= value < float("inf"):

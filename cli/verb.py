@@ -1,4 +1,4 @@
-"""What a verb of ``pyzk`` is."""
+"""The class of ``pyzk``'s verbs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Verb:
 
     :ivar run: the module of :mod:`.verbs` and the function in it.
     :ivar add: declares the arguments.
-    :ivar verbs: further verbs, one of which may stand behind this one.
+    :ivar verbs: further verbs, one of which may follow this one.
     """
 
     help: str

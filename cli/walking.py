@@ -1,8 +1,8 @@
-"""Reading a tree: each znode before what is below it, the children of one in the order of their names.
+"""Reading a tree: parents before children, and children in the order of their names.
 
-Requests are pipelined, and memory is bounded: by the names of the children of the znodes on the way down, and
-by :data:`AHEAD` answers for each level of the way. Of the data only so much is read ahead as fits into
-:data:`BYTES_AHEAD`; the Stats, read before, tell how much that is.
+Requests are pipelined, and memory is bounded: by the names of the children of the znodes on the way down,
+and by :data:`AHEAD` answers for each level. Data is read ahead up to :data:`BYTES_AHEAD`; the Stats, which
+are read before, give its size.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ RESERVED = "/zookeeper"
 
 @attrs.frozen
 class Found:
-    """A znode that was come upon.
+    """A found znode.
 
-    :ivar names: of its children, sorted, but for those that no znode may have.
+    :ivar names: the valid names of its children, sorted.
     """
 
     path: str
@@ -55,9 +55,10 @@ class _Ahead:
 class Walker:
     """Walks through a tree.
 
-    :ivar refused: the paths of znodes that may not be read. They are left out, with all below them.
-    :ivar forbidden: the paths of children whose names the rules of paths forbid. No sound server has any;
-        they are left out as well, as no request can name them.
+    :ivar refused: the paths of znodes that this client may not read. They are left out, with everything
+        below.
+    :ivar forbidden: the paths of children whose names the rules of paths forbid. No correct server has any.
+        They are left out, because no request can name them.
     :ivar depth: how many levels below the top to go; None for all.
     :ivar leave_out: paths that are left out, with all below them.
     """
@@ -69,18 +70,18 @@ class Walker:
     forbidden: list[str] = attrs.field(factory=list)
 
     def walk(self, top: str) -> aclosing[AsyncGenerator[Found, None]]:
-        """Every znode at and below a path. Znodes that are deleted meanwhile are left out.
+        """Yield every znode at and below a path. Znodes that are deleted meanwhile are left out.
 
             async with walker.walk("/app") as znodes:
                 async for found in znodes: ...
 
         :raises NoNodeError: if there is nothing at the path.
-        :raises NoAuthError: if that may not be read.
+        :raises NoNodeError: there is no znode at the path.
         """
         return aclosing(self._walk(top))
 
     def read(self, top: str, *, with_acl: bool = True) -> aclosing[AsyncGenerator[Znode, None]]:
-        """The same with the data, and the access control lists."""
+        """The same with the data and the ACLs."""
         return aclosing(self._read(top, with_acl))
 
     async def _walk(self, top: str) -> AsyncGenerator[Found, None]:
@@ -142,9 +143,9 @@ class Walker:
 
 @attrs.frozen
 class Znode:
-    """A znode and what is in it.
+    """A znode with its content.
 
-    :ivar acl: None if it was not asked for.
+    :ivar acl: the ACL; None if it was not requested.
     """
 
     path: str

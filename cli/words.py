@@ -11,7 +11,7 @@ from .status import Failure, Status
 from .streams import ERRORS, LONGEST, reason, stream_to
 
 _PATIENCE = 10.0
-"""Seconds for an answer: that of a server with many sessions is long."""
+"""Seconds to wait for an answer: a server with many sessions has a long one."""
 OURS = "-pyzk-"
 """Part of the version of every pyzk-server, and of no other server (docs/pyzk.md)."""
 
@@ -21,8 +21,8 @@ async def ask(
 ) -> str:
     """The answer of one server.
 
-    :param patience: seconds for it.
-    :raises Failure: if there is none, or if the server does not allow this word.
+    :param patience: seconds to wait.
+    :raises Failure: there is no answer, or the server does not allow this word.
     """
     answer = bytearray()
     try:
@@ -51,8 +51,8 @@ def fields(answer: str) -> dict[str, str]:
 
 
 async def version(host: Host, ssl_context: ssl.SSLContext | None = None) -> str:
-    """The version that a server announces by ``srvr``, which every server allows; empty if it does not.
+    """Return the version in the answer to ``srvr``, which every server allows; empty if there is none.
 
-    :raises Failure: if the server does not answer.
+    :raises Failure: the server does not answer.
     """
     return fields(await ask(host, "srvr", ssl_context)).get("Zookeeper version", "")

@@ -21,18 +21,18 @@ from ..units import age
 
 _KAZOO_LEASE = re.compile(r"/[0-9a-f]{32}$")
 _WIDEST = 120
-"""Characters of data in a line of the table: so a line fits on a wide screen. Data may be 1 MB."""
+"""The number of characters of data in a line of the table, so that a line fits on a wide screen. Data may be
+1 MB."""
 _LONGEST = 200
-"""Characters of data in a message."""
+"""The number of characters of data in a message."""
 
 
 @attrs.frozen
 class Entry:
-    """A holder or a waiter. One that has two znodes, with Curator's and kazoo's names, is one entry.
+    """A holder or a waiter. A contender with two znodes, with Curator's and kazoo's names, is one entry.
 
     :ivar kind: lock, read, write, lease, latch or candidate.
-    :ivar libraries: the libraries whose names the znodes have. Some libraries share a name; then the first
-        one.
+    :ivar libraries: the libraries whose names the znodes have. If libraries share a name, the first one.
     :ivar came: when the znode was created, in seconds since the epoch, by the server's clock.
     """
 

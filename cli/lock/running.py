@@ -5,9 +5,8 @@ The rules:
 * One task receives all signals from the beginning to the end. Before the command runs, a signal ends the
   wait; afterwards it is passed on to the command.
 * The lock is released when the command and all processes that it has started have ended.
-* If the lock is lost, the command is ended before another process can get the lock. So the hold is taken to
-  end earlier than the lease, by two margins: time for the command to end after SIGTERM, and time for clocks
-  that differ.
+* If the lock is lost, the command is ended before another process can get the lock. So the hold ends earlier
+  than the lease, by two margins: time for the command to end after SIGTERM, and time for clocks that differ.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ from .listing import as_json, survey, table
 _CONNECT_TIMEOUT = 15.0
 """Seconds to reach a server: enough for a few rounds through the list of servers."""
 _CLOCK_MARGIN = 0.1
-"""The command has to be gone before the session may have expired, by this share of the session timeout. It
-makes up for clocks that differ."""
+"""The command must have ended this share of the session timeout before the session may expire, because
+clocks differ."""
 _TIME_TO_END = 0.1
 """The share of the session timeout that the command gets to end after SIGTERM, before that."""
 _REPORT_AFTER = 0.5
-"""Seconds of waiting after which ``--verbose`` says who holds the lock: no message for short waits."""
+"""After this many seconds of waiting ``--verbose`` says who holds the lock."""
 _SURVEY_TIMEOUT = 1.0
 """Seconds to find out who holds the lock. The message must not make the user wait much longer."""
 
@@ -178,7 +177,7 @@ class Job:
             )
 
     async def _supervise(self, grant: Grant) -> int:
-        """Run the command until nothing of it is left. Returns its exit status."""
+        """Run the command until it and all its processes have ended. Returns its exit status."""
         options = self.options
         child = self._child = _start(options, grant)
         try:

@@ -1,9 +1,10 @@
-"""``completion``: what shells need to complete the arguments of ``pyzk``, ``pyzk-lock`` and ``pyzk-server``.
+"""``completion``: the scripts with which shells complete arguments of ``pyzk``, ``pyzk-lock`` and
+``pyzk-server``.
 
 The words of ``pyzk`` are those of the table of verbs; each of the others counts as a verb of its own.
-For paths of znodes the scripts ask us again, with the words of the line (:mod:`..completing`). What we
-answer comes from a server: the scripts may compare it and quote it, but must not let the shell expand it. In
-bash that forbids ``compgen -W``, which expands ``$( )`` and backticks in its words.
+For paths of znodes the scripts call this program with the words of the line (:mod:`..completing`). The
+answer comes from a server: the scripts may compare it and quote it, but must not let the shell expand it. So
+in bash they must not use ``compgen -W``, which expands ``$( )`` and backticks in its words.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ complete -c pyzk-lock -f -n 'not __pyzk_command; and __pyzk_path' -a '(__pyzk_zn
 
 
 def completion(options: argparse.Namespace) -> int:
-    """Print the completion of a shell, or the znodes that may stand at the end of words that it gives us."""
+    """Print the completion of a shell, or the znodes that can complete the words of a line."""
     if options.words:
         from ..completing import complete
 
@@ -134,7 +135,7 @@ def completion(options: argparse.Namespace) -> int:
 
 
 def _actions() -> dict[str, list[argparse.Action]]:
-    """The arguments of each verb; those before the verb under the empty name."""
+    """Return the arguments of each verb; the empty name has the arguments before the verb."""
     return {"": new_parser({})._actions} | {name: verb_parser(name)._actions for name in VERBS}
 
 
@@ -146,7 +147,7 @@ def _other_programs() -> dict[str, list[argparse.Action]]:
 
 
 def _words(actions: list[argparse.Action]) -> str:
-    """The words that a positional argument may be, where these are few."""
+    """Return the possible words of a positional argument, if they are few."""
     choices = (action.choices for action in actions if action.choices and not action.option_strings)
     return " ".join(next(choices, ()))
 

@@ -1,4 +1,4 @@
-"""The verbs for a pyzk-server alone: what its control API does (docs/http.md)."""
+"""The verbs that need a pyzk-server: they call its control API (docs/http.md)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..show import brief, table
 from ..status import Failure, Status, say
 
 _WIDTH = 120
-"""Characters of a line of the timeline, where there is no terminal."""
+"""The number of characters of a line of the timeline without a terminal."""
 _LOOKED_AT = 1000
-"""Entries among which is one that is no ping and no note, if there is anything to judge."""
+"""The number of entries among which there is one that is not a ping or a note, if anything happened."""
 _COLUMNS = ("fault", "seen", "fired", "when", "action", "requests")
 
 
@@ -29,7 +29,7 @@ _COLUMNS = ("fault", "seen", "fired", "when", "action", "requests")
 
 
 async def trace(context: Context) -> int:
-    """Follow what happens on the server until interrupted."""
+    """Follow the requests of the server until interrupted."""
     options = context.options
     left = options.count
     query = {"op": ",".join(options.op) or None, "path": options.glob, "session": options.session}
@@ -47,7 +47,7 @@ async def trace(context: Context) -> int:
 
 
 async def timeline(context: Context) -> int:
-    """Show what has happened, a column for each session."""
+    """Show the history, with a column for each session."""
     options = context.options
     async with api(context, of_all=True) as server:
         if options.json:
@@ -131,7 +131,7 @@ async def _cut(context: Context, what: str, text: str) -> int:
 
 
 async def endpoint(context: Context) -> int:
-    """Make an address of the server for some of its clients, cut them off, let them in again; list all."""
+    """Make an address of the server for some of its clients, cut them off, accept them again; list all."""
     options = context.options
     if (options.what == "delay") != (options.time is not None):
         raise wrong(f"{PROG} endpoint", "delay takes a time, such as 0.2, and the others take none")
@@ -158,7 +158,7 @@ def _state(endpoint: Any) -> str:
 
 
 async def advance(context: Context) -> int:
-    """Let the server's time jump ahead."""
+    """Advance the server's clock."""
     options = context.options
     given = {"seconds": options.time, "keep_alive": options.keep_alive}
     async with api(context) as server:
@@ -169,7 +169,7 @@ async def advance(context: Context) -> int:
 
 
 async def reset(context: Context) -> int:
-    """Make the server as a fresh one, at the same port."""
+    """Reset the server to an empty one, at the same port."""
     async with api(context) as server:
         await context.out("the server is empty", await server.ask("POST", "reset"))
     return 0
@@ -201,7 +201,7 @@ async def fault(context: Context) -> int:
 async def _show(
     context: Context, found: Sequence[Any], heads: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Show things as a table; with --json, a line for each."""
+    """Show rows as a table; with --json, a line for each."""
     if not context.options.json:
         await context.out(table([heads, *rows]), {})
         return
@@ -210,7 +210,7 @@ async def _show(
 
 
 def _fault(context: Context) -> dict[str, Any]:
-    """The fields of a fault; what was not given is not there."""
+    """Return the given fields of a fault."""
     options = context.options
     given = {
         "op": options.op or None,

@@ -1,9 +1,9 @@
 """``cp``, ``diff``, ``dump`` and ``load``: whole trees, of servers and of files.
 
-A copy takes znodes from one end, as :class:`~pyzk.protocol.dump.Choice` says, and puts them to the other.
-An end is a server, a dump in JSON (:mod:`pyzk.protocol.dump`), a snapshot or a data directory. The protocol
-does not tell a container or a TTL znode from a persistent one, so one end that is a server knows ephemerals
-only.
+A copy reads znodes from one end, by the rules of :class:`~pyzk.protocol.dump.Choice`, and writes them to the
+other. An end is a server, a dump in JSON (:mod:`pyzk.protocol.dump`), a snapshot or a data directory. The
+protocol does not distinguish containers and TTL znodes from persistent znodes, so a server as the source
+shows only ephemerals.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from ..units import size_text
 from ..walking import RESERVED, Walker, order
 
 _PIECE = 256 * 1024
-"""Bytes of a file that are read at once."""
+"""The number of bytes of a file that are read at once."""
 _SHOW_EVERY = 0.2
 """Seconds between two reports of progress."""
 
 
 _FILE = "file:"
-"""How ``cp`` tells a file from a znode."""
+"""The prefix with which ``cp`` recognises a file."""
 
 
 def _choice(options: Any) -> Choice:
@@ -101,7 +101,7 @@ def _check_ephemerals(choice: Choice) -> None:
 def _chosen(
     nodes: AsyncGenerator[Node, None], choice: Choice, progress: Progress
 ) -> aclosing[AsyncGenerator[Node, None]]:
-    """Znodes as the options want them."""
+    """Convert znodes by the options."""
 
     async def take() -> AsyncGenerator[Node, None]:
         async with aclosing(nodes):
@@ -116,7 +116,7 @@ def _chosen(
 
 
 async def _open(context: Context, stack: AsyncExitStack, *locations: str) -> list[tuple[ZooKeeper, str]]:
-    """A client and a path for each location; one client for both if they are of one server."""
+    """Open a client for each location, or one client if both are on one server. Yields clients and paths."""
     clients: dict[str, ZooKeeper] = {}
     found = []
     for location in locations:
@@ -134,7 +134,7 @@ def _walker(zk: ZooKeeper) -> Walker:
 async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> AsyncGenerator[Node, None]:
     """The tree of a server.
 
-    :param exact: do not take an access control list whose digests the server hides from us.
+    :param exact: refuse an ACL whose digests the server hides from this client.
     """
     async with walker.read(top, with_acl=with_acl) as znodes:
         async for znode in znodes:
@@ -151,7 +151,7 @@ async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> Async
 
 
 def _is_hidden(entry: ACL) -> bool:
-    """Whether the server has put an x into the place of a digest."""
+    """Whether the server has replaced a digest by an x."""
     return entry.id.scheme == "digest" and (entry.id.id or "").endswith(":x")
 
 
@@ -170,7 +170,7 @@ async def _count(zk: ZooKeeper, top: str) -> int | None:
 class Progress:
     """The progress of a copy, shown at a terminal.
 
-    :ivar total: None if it is not known.
+    :ivar total: the number of all znodes; None if it is unknown.
     """
 
     total: int | None = None
@@ -180,7 +180,7 @@ class Progress:
     _shown_at: float = attrs.field(factory=trio.current_time)
 
     def add(self, node: Node) -> None:
-        """Count a znode, and say so now and then."""
+        """Count a znode, and show the progress now and then."""
         self.znodes += 1
         self.size += len(node.data or b"")
         now = trio.current_time()
@@ -195,7 +195,7 @@ class Progress:
             )
 
     def clear(self) -> None:
-        """Take the progress away from the terminal."""
+        """Clear the progress from the terminal."""
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
@@ -217,13 +217,13 @@ class Progress:
 async def _put(
     context: Context, zk: ZooKeeper, top: str, nodes: AsyncIterator[Node], progress: Progress
 ) -> None:
-    """Create a tree (:mod:`..putting`), and say how far it got if it does not come to its end.
+    """Create a tree (:mod:`..putting`). If this fails, say how far it got.
 
-    :raises Failure: for a znode that exists with other data, without ``--overwrite``.
+    :raises Failure: a znode exists with other data, and ``--overwrite`` is not set.
     """
     overwrite = context.options.overwrite
     if overwrite:
-        await context.ask(zk, f"replace what there is at and below {top}")
+        await context.ask(zk, f"replace the znodes at and below {top}")
     if top != "/":
         await zk.ensure_path(parent(top))
 
@@ -235,7 +235,7 @@ async def _put(
         progress.clear()
         if progress.znodes:
             of = f" of {progress.total:,}" if progress.total else ""
-            say(PROG, f"partial: {progress.znodes:,}{of} znodes are there; run it again to go on")
+            say(PROG, f"partial: {progress.znodes:,}{of} znodes exist; run it again to continue")
         raise
 
 
@@ -264,7 +264,7 @@ async def diff(context: Context) -> int:
 async def _side_by_side(
     left: AsyncGenerator[Node, None], right: AsyncGenerator[Node, None]
 ) -> AsyncIterator[tuple[Node | None, Node | None]]:
-    """Each path of two trees, with what is there on either side."""
+    """Yield each path of two trees, with the znodes on both sides."""
     one, other = await anext(left, None), await anext(right, None)
     while one or other:
         if other is None or (one and order(one.path) < order(other.path)):
@@ -325,7 +325,7 @@ async def dump(context: Context) -> int:
 
 
 async def load(context: Context) -> int:
-    """Create what ``dump`` has written, or what files of a server hold."""
+    """Create the znodes of a ``dump``, or of the files of a server."""
     options = context.options
     choice = _choice(options)
     _check_ephemerals(choice)
@@ -339,7 +339,7 @@ async def load(context: Context) -> int:
 
 
 async def _write(context: Context, name: str, nodes: AsyncIterator[Node], progress: Progress) -> None:
-    """Write a tree into a file: a snapshot or a data directory, as its name says, or a dump.
+    """Write a tree into a file: a snapshot, a data directory or a dump, by its name.
 
     :raises Failure: that is impossible.
     """
@@ -376,7 +376,7 @@ def _writing(name: str) -> Iterator[None]:
 
 
 async def _read(name: str, top: str, progress: Progress) -> AsyncGenerator[Node, None]:
-    """The znodes of a file, at and below a path; ``-`` is a dump on standard input.
+    """Yield the znodes of a file, at and below a path; ``-`` is a dump on standard input.
 
     :raises Failure: it cannot be read, or has no such path.
     """
@@ -406,7 +406,7 @@ async def _read(name: str, top: str, progress: Progress) -> AsyncGenerator[Node,
 def _source(name: str) -> AbstractContextManager[TextIO]:
     """A file to read; ``-`` is standard input.
 
-    :raises Failure: if it cannot be read.
+    :raises Failure: it cannot be read.
     """
     try:
         return nullcontext(sys.stdin) if name == "-" else Path(name).open(encoding="utf-8")

@@ -1,8 +1,8 @@
 """``rm``: the end of znodes.
 
-A tree is deleted from its leaves up. Requests are pipelined: the server carries them out in the order in
-which they come, so that the delete of a parent may be sent right behind those of its children. Memory is
-bounded as for every walk: by the znodes on the way down, and by what is sent ahead.
+A tree is deleted from its leaves up. Requests are pipelined: the server carries them out in order, so the
+delete of a parent can directly follow the deletes of its children. Memory is bounded as in every walk: by
+the znodes on the way down, and by the requests on their way.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ async def rm(context: Context) -> int:
 
 
 async def delete_tree(zk: ZooKeeper, top: str) -> None:
-    """Delete a znode and all below it. If somebody creates znodes there meanwhile, it begins again.
+    """Delete a znode and all znodes below it. If somebody creates znodes there meanwhile, it begins again.
 
     :raises NoNodeError: if there is nothing at the path.
-    :raises NoAuthError: if something is left, as its children may not be listed or deleted.
-    :raises BadArgumentsError: if something is left, as no request can name it.
+    :raises NoAuthError: some znodes are left, because this client may not list or delete them.
+    :raises NoNodeError: there is no znode at the path.
     """
     while True:
         everything_has_gone = True
@@ -71,7 +71,7 @@ async def delete_tree(zk: ZooKeeper, top: str) -> None:
 
 
 async def _leaves_first(walker: Walker, top: str) -> AsyncGenerator[str, None]:
-    """Every path at and below another, those below a znode before the znode."""
+    """Yield every path at and below another, children before parents."""
     parents: list[str] = []
     async with walker.walk(top) as znodes:
         async for found in znodes:

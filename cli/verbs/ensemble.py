@@ -1,4 +1,4 @@
-"""``ensemble``: the servers of a pretend ensemble, and what a test does to them (docs/ensemble.md)."""
+"""``ensemble``: the servers of a pretend ensemble, and their controls (docs/ensemble.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def show(context: Context) -> int:
 
 
 async def act(context: Context) -> int:
-    """Do something to the servers, and show them."""
+    """Call a verb of the ensemble, then show the servers."""
     verb = context.options.what
     async with api(context, of_all=True) as ensemble:
         given = fields(verb, context.options)

@@ -16,13 +16,13 @@ from ..context import Context
 from ..status import Failure, Status
 
 _GRACE = 5.0
-"""Seconds for what the command leaves behind, from SIGTERM to SIGKILL; and for the server."""
+"""Seconds from SIGTERM to SIGKILL for processes that the command leaves behind, and for the server."""
 
 
 async def execute(context: Context) -> int:
     """Run a command; returns its exit status.
 
-    :raises Failure: if it cannot be run, or the server does not start.
+    :raises Failure: it cannot be run, or the server does not start.
     """
     options = context.options
     with runnable(options.command[0]):
@@ -55,9 +55,9 @@ async def _listen(signals: AsyncIterator[int], child: Child) -> None:
 
 @contextmanager
 def _server(flags: list[str]) -> Iterator[str]:
-    """A server on a free port, in a process of its own; the connect string.
+    """Run a server on a free port, in a process of its own; yields its connect string.
 
-    :raises Failure: if it does not start.
+    :raises Failure: it does not start.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "pyzk.server", "--port", "0", "--log-level", "warning", *flags],

@@ -1,7 +1,7 @@
-"""``helper``: the files by which tests in other languages start servers. They are those of ``examples/``.
+"""``helper``: the files of ``examples/`` with which tests in other languages start servers.
 
-A file that is there with other content is not replaced without ``--overwrite``; then none is written. In an
-installation the files are in ``pyzk/examples`` (``setup.py``), in a clone beside the folder of this package.
+If a file exists with other content, nothing is written without ``--overwrite``. In an installation the files
+are in ``pyzk/examples`` (``setup.py``), in a clone beside the folder of this package.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..status import Failure, Status
 
 @attrs.frozen
 class _Helper:
-    """What a language needs.
+    """The files of a language.
 
     :ivar source: the folder below ``examples/`` in which the files are.
-    :ivar target: where they come, if the user does not say it.
-    :ivar names: below both folders.
+    :ivar target: the default folder for them.
+    :ivar names: the names below both folders.
     :ivar more: further files, by the value of ``--with``.
     """
 
@@ -58,7 +58,7 @@ HELPERS = {
 async def helper(context: Context) -> int:
     """Write the files of a language.
 
-    :raises Failure: if one is there and differs, or cannot be written; or if the language has no such files.
+    :raises Failure: a file exists and differs, or cannot be written; or the language has no such files.
     """
     options = context.options
     chosen = HELPERS[options.language]
@@ -84,7 +84,7 @@ async def helper(context: Context) -> int:
 
 
 def _differs(path: Path, content: bytes) -> bool:
-    """Whether a path holds something else. Ends of lines do not count: git may change them."""
+    """Whether a path holds another content. Line ends do not count, because git may change them."""
     return path.exists() and path.read_bytes().replace(b"\r\n", b"\n") != content.replace(b"\r\n", b"\n")
 
 

@@ -1,4 +1,4 @@
-"""``inspect``: what the files of a server hold, without a server."""
+"""``inspect``: the content of a server's files, without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ls``, ``tree`` and ``find``: what is there."""
+"""``ls``, ``tree`` and ``find``: listing znodes."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def _name(path: str) -> str:
 
 
 async def tree(context: Context) -> int:
-    """Draw what is below a znode."""
+    """Draw the znodes below a znode."""
     options = context.options
     async with context.connect() as zk:
         walker = Walker(zk, depth=options.depth)
         last: list[bool] = []
-        """For each level of the way down: whether this was the last child."""
+        """Whether the last child was reached, for each level of the way down."""
         siblings = [[options.path]]
         async with walker.walk(options.path) as znodes:
             async for found in znodes:
@@ -105,7 +105,7 @@ async def find(context: Context) -> int:
 
 
 def _tests(options: argparse.Namespace) -> list[Callable[[Found], bool]]:
-    """The tests that a znode has to pass, all of them."""
+    """Return the conditions that a znode must meet."""
     now = time.time()
     tests: list[Callable[[Found], bool]] = []
     if options.name is not None:

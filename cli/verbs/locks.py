@@ -1,7 +1,7 @@
 """``locks``: who holds what, and who waits for whom.
 
-:mod:`pyzk.protocol.layouts` recognises a directory; this module reads what is needed for that, and prints the
-answer.
+:mod:`pyzk.protocol.layouts` recognises a directory; this module reads the znodes for it, and prints the
+result.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from ..walking import RESERVED, Walker, sound
 from .servers import Session, read_connections
 
 _READ_AT_MOST = 1000
-"""Children of one directory whose data and Stat are read: the first in the line."""
+"""The number of children of one directory whose data and Stat are read: the first ones."""
 _MOST_WAITS = 500
-"""Waits among which cycles are looked for, as in the control API."""
+"""The largest number of waits among which cycles are searched, as in the control API."""
 _GATE = "-__lock__"
 
 
@@ -87,13 +87,13 @@ async def locks(context: Context) -> int:
 
 
 async def _break(context: Context) -> int:
-    """Take a lock away from those who hold it."""
+    """Take a lock away from its holders."""
     path = context.options.path
     async with context.connect() as zk:
         directories = await _read(zk, path, list(await zk.get_children(path)), [])
         layout = recognise(path, directories)
         if layout is None or layout.shape in (Shape.GROUP, Shape.QUEUE):
-            raise Failure(Status.REFUSED, f"{path} is no lock that is known; pyzk locks lists those")
+            raise Failure(Status.REFUSED, f"{path} is not a known lock; pyzk locks lists the known ones")
         if not layout.holders:
             raise Failure(Status.NO, f"nobody holds {path}")
         found = [
@@ -119,7 +119,7 @@ def _somebody_waits_or_holds(layout: Layout) -> bool:
 
 
 async def _clients(context: Context) -> dict[str, Session]:
-    """The clients of sessions, where the servers tell their addresses and programs."""
+    """Return the clients of sessions, if the servers show their addresses and programs."""
     found: dict[str, Session] = {}
     for host in await hosts_of(context.options):
         with suppress(Failure):
@@ -146,7 +146,7 @@ async def _read(zk: ZooKeeper, path: str, names: list[str], forbidden: list[str]
 
 
 async def _children(zk: ZooKeeper, path: str, names: list[str]) -> dict[str, Child]:
-    """The children with their Stats and data; only their names behind the first in the line."""
+    """Return the children with their Stats and data; only the names of those after the first ones."""
     places, others = in_order(names)
     line = [*(place.name for place in places), *others]
     found = dict.fromkeys(line, Child())
@@ -186,7 +186,8 @@ def _text(path: str, layout: Layout, clients: Mapping[str, Session]) -> str:
 
 
 def _deadlock(cycle: Sequence[tuple[int, str]]) -> tuple[str, dict[str, Any]]:
-    """For people, and for programs: each session of a cycle, and where it waits for the next one."""
+    """Return a cycle for people and for programs: each session, and the lock at which it waits for the next
+    one."""
     entries = [{"session": session_text(session), "path": path} for session, path in cycle]
     words = [f"{entry['session']} waits at {printable(entry['path'])}" for entry in entries]
     text = f"deadlock: {' for '.join([*words, entries[0]['session']])}\n"

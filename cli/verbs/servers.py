@@ -22,9 +22,9 @@ from ..status import Failure, Status, say
 from ..units import age
 
 _REFUSED = os.strerror(errno.ECONNREFUSED)
-"""How the reason ends for which there is no answer, if nobody listens. A client would try again for long."""
+"""The end of the reason if nobody listens. A client would keep trying for a long time."""
 _AGAIN = 0.5
-"""Seconds between two looks at servers that are not well yet."""
+"""Seconds between two checks of servers that do not serve yet."""
 
 
 # --- sessions ----------------------------------------------------------------------------------------------
@@ -34,10 +34,10 @@ _AGAIN = 0.5
 class Session:
     """A session, as the servers describe it.
 
-    :ivar client: its address; empty if it is connected to none of the servers that were asked.
-    :ivar program: the program behind it, if a server tells that.
-    :ivar timeout: in ms; 0 if it is not known.
-    :ivar since: when the connection was made, in ms since the epoch; 0 if it is not known.
+    :ivar client: the address of its client; empty if it is not connected to any of the asked servers.
+    :ivar program: the program behind it, if a server knows it.
+    :ivar timeout: the session timeout in ms; 0 if it is unknown.
+    :ivar since: when the connection was made, in ms since the epoch; 0 if it is unknown.
     """
 
     id: str
@@ -110,7 +110,7 @@ _CONNECTION = re.compile(r"^ /(?P<client>\S+?)\[[0-9a-f]+\]\((?P<fields>.*)\)$",
 
 
 def read_connections(answer: str, server: str, found: dict[str, Session]) -> None:
-    """Read the answer to ``cons``: who is connected to a server."""
+    """Read the answer to ``cons``: the connections of a server."""
     for match in _CONNECTION.finditer(answer):
         fields = dict(part.partition("=")[::2] for part in match["fields"].split(","))
         if "sid" in fields:
@@ -124,7 +124,7 @@ def read_connections(answer: str, server: str, found: dict[str, Session]) -> Non
 
 
 async def health(context: Context) -> int:
-    """Say by the exit status whether a server serves."""
+    """Return the exit status 0 if a server serves."""
     options = context.options
     give_up_at = trio.current_time() + options.wait
     while True:
@@ -176,7 +176,7 @@ async def _look_at(host: Host, ssl_context: ssl.SSLContext | None) -> dict[str, 
 
 
 async def _problem(context: Context) -> str:
-    """Why a client cannot be served; empty if it can."""
+    """Return the reason why a client cannot be served; empty if it can."""
     try:
         async with context.connect() as zk:
             with trio.fail_after(context.options.connect_timeout):

@@ -1,4 +1,4 @@
-"""``watch``: what happens to znodes, as it happens."""
+"""``watch``: changes of znodes, when they happen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def watch(context: Context) -> int:
 
 
 async def _described(zk: ZooKeeper, event: Event) -> tuple[str, dict[str, Any]]:
-    """For people, and for programs."""
+    """Return an event in the forms for people and for programs."""
     now = time.time()
     clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03d}"
     if isinstance(event, Missed):

@@ -23,7 +23,7 @@ from ..walking import Walker
 
 
 async def get(context: Context) -> int:
-    """Show data: text as it is, else hex digits."""
+    """Show data as text if it is text, else as hex digits."""
     options = context.options
     async with context.connect() as zk:
         data, stat = await zk.get(options.path)
@@ -45,7 +45,7 @@ async def get(context: Context) -> int:
 
 
 async def stat(context: Context) -> int:
-    """Show what is known of a znode beside its data."""
+    """Show the metadata of a znode."""
     options = context.options
     async with context.connect() as zk:
         found = await zk.exists(options.path)
@@ -88,7 +88,7 @@ _CHANGES: Final = Perms.WRITE | Perms.CREATE | Perms.DELETE | Perms.ADMIN
 
 
 async def acls(context: Context) -> int:
-    """Show who may do what: each znode whose access control list differs from that of the one above."""
+    """Show who may do what: each znode whose ACL differs from the ACL of its parent."""
     options = context.options
     found_any = False
     above: dict[str, tuple[ACL, ...]] = {}
@@ -155,18 +155,18 @@ async def create(context: Context) -> int:
         if options.ephemeral:
             await context.flush()
             await zk.session.expired.wait()
-            raise Failure(Status.LOST, f"{path} has gone: the session has expired")
+            raise Failure(Status.LOST, f"{path} is deleted: the session has expired")
     return 0
 
 
 def new_data(options: argparse.Namespace) -> bytes | None:
-    """The data that the arguments give; None if they give none.
+    """Return the data in the arguments; None if there is none.
 
-    :raises Failure: if there is more than one, or what is given cannot be read.
+    :raises Failure: the data is given twice, or cannot be read.
     """
     given = [value for value in (options.data, options.file, options.hex) if value is not None]
     if len(given) > 1:
-        raise wrong(f"{PROG} {options.verb}", "only one of DATA, --file and --hex is wanted")
+        raise wrong(f"{PROG} {options.verb}", "give only one of DATA, --file and --hex")
     if options.file is not None:
         try:
             return sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()

@@ -90,7 +90,7 @@ def test_a_copy_that_ended_halfway_says_so_and_goes_on(pyzk: Run, server: Embedd
     done = pyzk("cp", "/ro", "/copy")
     assert done.status == Status.NO
     partial, failure = done.err.splitlines()
-    assert partial == "pyzk: partial: 3 of 4 znodes are there; run it again to go on"
+    assert partial == "pyzk: partial: 3 of 4 znodes exist; run it again to continue"
     assert failure.startswith("pyzk: /copy/c exists and holds other data")
     assert pyzk("set", "/copy/c", "4").status == 0
     assert pyzk("cp", "/ro", "/copy").status == 0
@@ -142,7 +142,7 @@ def test_cp_leaves_what_is_there_unless_told(pyzk: Run, server: EmbeddedServer) 
     refused = pyzk("cp", "/a", "/b")
     assert (refused.status, refused.err) == (
         Status.NO,
-        "pyzk: partial: 1 of 3 znodes are there; run it again to go on\n"
+        "pyzk: partial: 1 of 3 znodes exist; run it again to continue\n"
         "pyzk: /b/x exists and holds other data; pass --overwrite to replace it\n",
     )
     assert pyzk("cp", "--overwrite", "/a", "/b").status == 0

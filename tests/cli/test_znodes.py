@@ -77,7 +77,7 @@ def test_versions_are_checked(pyzk: Run) -> None:
     pyzk("create", "/a", "one")
     assert pyzk("set", "/a", "two", "--version", "7").status == Status.NO
     assert pyzk("rm", "/a", "--version", "7").err == (
-        "pyzk: /a: it has another version: somebody has changed it; look again\n"
+        "pyzk: /a: version conflict: somebody has changed it; look again\n"
     )
     assert pyzk("rm", "-r", "/a", "--version", "0").status == Status.USAGE
     assert pyzk("rm", "/a", "--version", "0").status == 0
