@@ -1,1 +1,1 @@
-"""What is put together of the rooms: the command ``pyzk-server``, and the servers inside tests."""
+"""The packages put together: the command ``pyzk-server``, and the servers inside tests."""

@@ -1,4 +1,4 @@
-"""Tests of :mod:`unittest` with a server for each: its timeline and tree are in the message of a failure."""
+"""Tests of :mod:`unittest` with a server for each test. The message of a failure has timeline and tree."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .embedded import EmbeddedServer
 
 
 class ServerCase(unittest.TestCase):
-    """A test case with a fresh server for each test; for tests in asyncio inherit from
-    :class:`unittest.IsolatedAsyncioTestCase` too, behind this.
+    """A test case with a fresh server for each test; for tests in asyncio also inherit from
+    :class:`unittest.IsolatedAsyncioTestCase`, after this class.
 
-    :cvar settings: of the server, as for :class:`.EmbeddedServer`.
+    :cvar settings: the settings of the server, as for :class:`.EmbeddedServer`.
     :ivar server: the server.
     """
 
@@ -34,7 +34,7 @@ class ServerCase(unittest.TestCase):
                 setattr(self, name, method)
 
     def _explained(self, method: Any) -> Any:
-        """Have the errors of a method say what has happened on the server."""
+        """Add the timeline of the server to the errors of a method."""
         if inspect.iscoroutinefunction(method):
 
             @functools.wraps(method)

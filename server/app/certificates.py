@@ -2,11 +2,11 @@
 
 In a directory, for the owner only:
 
-* ``ca.pem``: the authority that all others are signed by; a client trusts the server by it;
+* ``ca.pem``: the authority that signs the others; clients use it to trust the server;
 * ``server.pem``: key and certificates of the server, for localhost and the address where it listens;
 * ``client.pem``: key and certificates that a client may show, to be :data:`IDENTITY` in ACLs of scheme x509.
 
-A directory that has all of them already is used as it is, so that clients need not be told anew.
+If a directory has all files already, they are used again, so that clients need no new files.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class NotInstalled(Exception):
 
 
 def make(directory: Path, host: str) -> ssl.SSLContext:
-    """Make certificates, or find those made before, and the server's side of TLS with them.
+    """Make certificates, or find existing ones, and return the server's side of TLS.
 
-    :param host: where the server listens: a name or an address that clients may use.
+    :param host: the address of the server: a name or an address that clients may use.
     :raises NotInstalled: without trustme.
-    :raises OSError: if the directory cannot be written to.
-    :raises TlsError: if files that were there are none of ours.
+    :raises NotInstalled: trustme is missing.
+    :raises TlsError: existing files are not the files of this module.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not all((directory / name).exists() for name in (CA, SERVER, CLIENT)):

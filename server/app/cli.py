@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _NO_MEMORY: Final = f"{PROG}: memory ran out; raise its limit (ulimit -v), or keep less\n".encode()
 _FLUSH: Final = 1.0
-"""Seconds between two attempts to write lines of the log that wait for their reader."""
+"""Seconds between two attempts to write waiting lines of the log."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,7 +78,9 @@ def _run(arguments: argparse.Namespace) -> None:
         if arguments.data is None and value:
             raise Refusal(f"{flag} is for --data")
     if arguments.data is not None and arguments.load is not None:
-        raise Refusal("--load and --data both say what to start with; drop one: pyzk load adds to a tree")
+        raise Refusal(
+            "--load and --data both name the data to start with; drop one: pyzk load adds to a tree"
+        )
     logs.configure(arguments.log_level, arguments.log_format)
     values = {field: (getattr(arguments, field), flag) for field, flag in FLAGS.items()}
     given = {field: Given(value, flag) for field, (value, flag) in values.items() if value is not None}
@@ -136,7 +138,7 @@ def _run(arguments: argparse.Namespace) -> None:
     storage = None
     if members:
         if arguments.data is not None:
-            raise Refusal("--data is for one server: a pretended ensemble keeps nothing; drop one of them")
+            raise Refusal("--data is for one server: a pretended ensemble keeps nothing; drop one of the two")
         from ..ensemble.timing import timing_of
 
         timing = timing_of(found, arguments.election_time)
@@ -196,7 +198,9 @@ def _record_all(server: MonitoredServer | EnsembleHost) -> None:
 def _make_hostile(server: MonitoredServer, seed: int) -> None:
     from ..testing.host import take_over
 
-    logger.warning("hostile, seed %d: legal but rare behaviour all the time; for tests alone", seed)
+    logger.warning(
+        "hostile, seed %d: does all the time what ZooKeeper may do but rarely does; only for tests", seed
+    )
     server.controls = take_over(server, seed)
 
 
@@ -219,7 +223,7 @@ def _save(tree: DataTree, path: str) -> None:
 def _say(text: str) -> None:
     """Write to standard output at once.
 
-    :raises Refusal: that is impossible.
+    :raises Refusal: writing is impossible.
     """
     try:
         print(text, end="", flush=True)
@@ -232,10 +236,10 @@ def _say(text: str) -> None:
 
 
 def _spare_the_collector() -> None:
-    """Let the garbage collector look at young objects only.
+    """Restrict the garbage collector to young objects.
 
-    A full collection stops the server for 0.1 s per million znodes, and finds nothing: objects that live long
-    are in no cycles here (tests/benchmarks/test_leaks.py).
+    A full collection stops the server for 0.1 s per million znodes, and finds nothing, because long-lived
+    objects are in no cycles (tests/benchmarks/test_leaks.py).
     """
     gc.freeze()
     gc.set_threshold(10_000, 10, 1_000_000)
@@ -255,8 +259,9 @@ async def _serve(
 ) -> Exception | None:
     """Serve until SIGINT or SIGTERM.
 
-    :param start: what serves; it tells its ``task_status`` the server, or the servers, once they listen.
-    :param trace: is flushed now and then.
+    :param start: the function that serves; it passes the listening server, or the servers, to its
+        ``task_status``.
+    :param trace: the trace, which is flushed now and then.
     :param ends_with_stdin: serve until the end of standard input at the latest.
     :returns: the error if the server cannot listen, or cannot write its readiness line.
     """
@@ -282,7 +287,7 @@ async def _serve(
                 if trace is not None:
                     trace.flush()
             except Exception:
-                report("lines of the log may be missing; what reads standard error must go on reading")
+                report("lines of the log may be missing; the reader of standard error must keep reading")
 
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         # The receiver outlives the server, so that a second signal during its shutdown does not kill it.
@@ -307,7 +312,7 @@ async def _serve(
 
 
 async def _serve_data(storage: Storage, settings: Settings, **arguments: Any) -> None:
-    """Serve what is in files.
+    """Serve the data in files.
 
     :raises Refusal: the first snapshot cannot be written.
     """
@@ -346,7 +351,8 @@ def _spell(host: str, port: int) -> str:
 
 
 _REASONS: Final = {
-    errno.EADDRINUSE: "the port is in use; stop what uses it, or change {port} (0: any free port)",
+    errno.EADDRINUSE: "the port is in use; stop the program that uses it, or change {port} (0: any free "
+    "port)",
     errno.EACCES: "ports below 1024 are for privileged programs; change {port}",
     errno.EMFILE: "too many files are open; raise the limit (ulimit -n)",
     errno.ENFILE: "too many files are open on this machine; raise its limit (fs.file-max), or close some",

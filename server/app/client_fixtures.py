@@ -1,4 +1,4 @@
-"""The pytest plugin, its second half: the fixtures that are clients of ours."""
+"""The second half of the pytest plugin: the fixtures for clients of this project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Factories of fixtures that are clients of ours, for tests with threads, trio and asyncio::
+"""Factories of fixtures for clients of this project, with threads, trio and asyncio::
 
     from pyzk.server.testing import clients
 
@@ -10,9 +10,9 @@
     theirs = clients.zk_aio(connect=my_app.connect)  # any async context manager
 
 * A client is connected, its session has the name of the fixture in timelines, and it is closed afterwards.
-* A server of :func:`zk_trio_server` runs in the test's own trio run, and so on the clock of the test.
-* The fixture ``zk_aio`` works with anyio's plugin and with pytest-asyncio. Each of them takes fixtures of its
-  own only, so there are two behind it; a factory makes one of them.
+* A server of :func:`zk_trio_server` runs in the test's own trio run, and so uses the clock of the test.
+* The fixture ``zk_aio`` works with anyio's plugin and with pytest-asyncio. Each plugin accepts only its own
+  fixtures, so there are two fixtures behind it; a factory makes one of them.
 """
 
 from __future__ import annotations
@@ -112,10 +112,10 @@ def zk_aio(
 
     :param server: the name of the fixture that is the server.
     :param plugin: which plugin runs the tests: anyio's, or pytest-asyncio.
-    :param connect: another function than :func:`pyzk.aio.connect`, for other clients: it takes a connect
-        string and the options, and gives an async context manager.
-    :param name: of the session in timelines; by default that of the fixture.
-    :param options: for that function.
+    :param connect: a function in place of :func:`pyzk.aio.connect`, for other clients: it takes a connect
+        string and the options, and returns an async context manager.
+    :param name: the name of the session in timelines; by default the name of the fixture.
+    :param options: the options for that function.
     """
 
     async def zk_aio(request: pytest.FixtureRequest, **given: Any) -> AsyncIterator[Any]:
@@ -168,7 +168,7 @@ def aio_client(request: pytest.FixtureRequest) -> Any:
 
 
 def for_asyncio() -> ModuleType:
-    """Make a plugin of pytest: what needs pytest-asyncio."""
+    """Make a plugin of pytest with the fixtures that need pytest-asyncio."""
     module = ModuleType("zk_for_asyncio")  # of other objects pytest looks at the class only
     module._zk_aio_of_asyncio = zk_aio(plugin="asyncio", name="zk_aio")  # type: ignore[attr-defined]
     return module

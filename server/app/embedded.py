@@ -31,7 +31,7 @@ def open_server(
     """Run a server in the caller's trio run: an async context manager that yields its controls.
 
     It uses trio's clock, so under ``autojump_clock`` its sessions expire without real time. It listens on a
-    port that the kernel chooses. :meth:`.LocalServer.open_stream` connects without a socket.
+    free port. :meth:`.LocalServer.open_stream` connects without a socket.
 
     :param clock: ``"running"``: it runs with trio's clock. ``"frozen"``: only ``clock.advance`` moves it.
     :param record: whether the history is recorded.
@@ -40,8 +40,8 @@ def open_server(
         them.
     :param hostile: a seed: the server shows behaviour that is legal but rare, all the time
         (:mod:`pyzk.server.testing.hostile`).
-    :param patience: seconds of virtual time in which clients may do nothing but ping; then a test under
-        ``autojump_clock`` ends, for it waits in vain. ``math.inf``: it never does.
+    :param patience: seconds of virtual time in which clients may only ping. Then a test under
+        ``autojump_clock`` ends, because it waits in vain. ``math.inf``: such a test never ends.
     :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
         (``docs/operations.md``).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
@@ -57,10 +57,10 @@ def open_server(
 
 
 class EmbeddedServer(InThread[LocalServer], Controls):
-    """A server in a daemon thread. It listens on a port that the kernel chooses.
+    """A server in a daemon thread. It listens on a free port.
 
     Use it with ``with``, or call :meth:`start` and :meth:`stop`. All methods may be called from any thread;
-    they return when the server has done what was asked, and raise :class:`ServerStopped` if it does not run,
+    they return when the server has done the work. They raise :class:`ServerStopped` if it does not run, and
     :class:`ServerDied` if its thread has ended with an error.
 
     In a fork of this process clients can connect to the server, but its methods raise :class:`ServerStopped`.

@@ -63,8 +63,9 @@ def open_ensemble(
     :param timing: how long servers need to notice a silent link, and to elect a leader.
     :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
         (``docs/operations.md``).
-    :param settings: the fields of :class:`pyzk.server.config.settings.Settings`, of all servers. Where a port
-        is named, the first server has it, the second the next, and so on; by default the kernel chooses.
+    :param settings: the fields of :class:`pyzk.server.config.settings.Settings`, for all servers. If a port
+        is named, the first server gets it, the second the next port, and so on. By default the ports are
+        free ones.
     :raises TypeError: a setting does not exist, or an argument has another type.
     :raises ValueError: a setting or the number of servers is out of range.
     :raises OSError: on entering, if an address cannot be bound.
@@ -75,8 +76,8 @@ def open_ensemble(
 class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
     """A pretend ensemble in a daemon thread, for tests with any client.
 
-    Use it with ``with``. All methods may be called from any thread; they raise :class:`ServerStopped` where
-    it does not run, :class:`ServerDied` if its thread has ended with an error. The arguments are those of
+    Use it with ``with``. All methods may be called from any thread. They raise :class:`ServerStopped` if it
+    does not run, and :class:`ServerDied` if its thread has ended with an error. The arguments are those of
     :func:`open_ensemble`.
 
     :raises TypeError: a setting does not exist, or an argument has another type.

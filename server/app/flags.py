@@ -1,7 +1,7 @@
-"""The flags of ``pyzk-server``, and what they ask for, before anything runs.
+"""The flags of ``pyzk-server`` and their evaluation before the server starts.
 
-Each function that reads a file or checks a place refuses what is not possible with one line that says why and
-how to mend it (:class:`Refusal`). Modules are imported when they are needed, so that ``--help`` and
+A function that reads a file or checks a place raises :class:`Refusal` if that fails: one line that says why
+and how to mend it. Modules are imported when they are needed, so that ``--help`` and
 ``--version`` do not wait for trio.
 """
 
@@ -35,7 +35,7 @@ FLAGS: Final = {
     "max_session_timeout": "--max-session-timeout",
     "data_log_dir": "--data-log",
 }
-"""By the field of Settings that they set."""
+"""The flags by the field of Settings that they set."""
 _TLS_PORT: Final = 2281
 """The usual port for clients over TLS."""
 _TRACE_FORMATS: Final = ("text", "json")
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
         prog=PROG,
         description="An in-memory coordination server that speaks the ZooKeeper protocol.",
         epilog="A key of zoo.cfg can also be an environment variable: tickTime is PYZK_TICK_TIME."
-        " Flags win over these, and these over the file. Without --data a restarted server is empty.",
+        " Flags win over variables, and variables over the file. Without --data a restarted server is empty.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -72,31 +72,52 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         nargs="?",
         const="",
-        help="TLS with certificates that are made on the spot",
+        help="TLS with certificates that the server makes",
     )
-    add("--tls-port", metavar="PORT", type=int, help="where (default: 2281; with --port 0 any free one)")
+    add(
+        "--tls-port",
+        metavar="PORT",
+        type=int,
+        help="the port for TLS (default: 2281; with --port 0 any free one)",
+    )
     add(
         "--ensemble",
         metavar="N",
         type=int,
         help="pretend to be N servers, for tests: each has its own port, and nothing is replicated",
     )
-    add("--observers", metavar="N", type=int, default=0, help="and so many observers (default: 0)")
-    add("--election-time", metavar="MS", type=int, help="how long an election takes there (default: 200)")
+    add(
+        "--observers",
+        metavar="N",
+        type=int,
+        default=0,
+        help="with --ensemble: the number of observers (default: 0)",
+    )
+    add(
+        "--election-time",
+        metavar="MS",
+        type=int,
+        help="with --ensemble: the time of an election (default: 200)",
+    )
     add(
         "--load",
         metavar="FILE",
         help="start with the znodes of a file of --save or pyzk dump, a snapshot or a data directory",
     )
-    add("--load-subtree", metavar="PATH", default="/", help="of that file: its top (default: /)")
-    add("--load-no-acl", action="store_true", help="of that file: without access control lists")
-    add("--load-ephemerals", action="store_true", help="of that file: ephemerals too, as persistent znodes")
+    add(
+        "--load-subtree",
+        metavar="PATH",
+        default="/",
+        help="with --load: the path in the file that becomes the top (default: /)",
+    )
+    add("--load-no-acl", action="store_true", help="with --load: without ACLs")
+    add("--load-ephemerals", action="store_true", help="with --load: ephemerals too, as persistent znodes")
     add(
         "--load-mask",
         metavar="GLOB",
         action="append",
         default=[],
-        help="*** instead of the data of these znodes",
+        help="with --load: *** instead of the data of these znodes",
     )
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
     add(
@@ -113,20 +134,25 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--data-repair",
         action="store_true",
-        help="start from damaged files with what comes before the damage",
+        help="start from damaged files with the data before the damage",
     )
     add(
         "--end-with-stdin",
         action="store_true",
-        help="end when standard input does: with what started the server",
+        help="end when standard input ends: with the program that started the server",
     )
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
-    add("--hostile", metavar="SEED", type=int, help="legal but rare behaviour all the time: for tests")
+    add(
+        "--hostile",
+        metavar="SEED",
+        type=int,
+        help="do all the time what ZooKeeper may do but rarely does: for tests",
+    )
     add(
         "--record",
         choices=_RECORDS,
-        help="the history for timeline and advice: the latest, while little comes (default); all from the"
-        " start; or, as in an ensemble by default, none until somebody asks",
+        help="the history for timeline and advice: the latest requests, unless there are very many (default);"
+        " all requests; or, the default of an ensemble, none until somebody asks",
     )
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
@@ -153,9 +179,9 @@ def _session_id(text: str) -> int:
 
 
 def configuration(arguments: argparse.Namespace, port_given: bool) -> Configuration:
-    """Return what the file, the environment and ``--set`` say.
+    """Return the values of the file, the environment and ``--set``.
 
-    :raises ConfigError: if that cannot be honoured.
+    :raises ConfigError: a value cannot be used.
     """
     from ..config import overrides
     from ..config.given import Configuration
@@ -180,9 +206,9 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
 def members(
     arguments: argparse.Namespace, found: Configuration, emulated: Given | None = None
 ) -> Sequence[ServerAddress]:
-    """Return the servers of the ensemble that is asked for; none for a single server.
+    """Return the servers of the requested ensemble; none for a single server.
 
-    :param emulated: another release than the default one, if that is asked for.
+    :param emulated: the requested release, if it is not the default one.
     :raises Refusal: if that is not possible.
     """
     from ..config.members import MemberError, chosen
@@ -212,9 +238,9 @@ def members(
 
 
 def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
-    """Return the values that ``--tls`` stands for, by field of Settings.
+    """Return the values for ``--tls``, by field of Settings.
 
-    :raises ConfigError: if that is not possible.
+    :raises ConfigError: TLS is not possible.
     """
     if arguments.tls is None:
         if arguments.tls_port is not None:
@@ -251,7 +277,7 @@ def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> M
 
 
 def _temporary() -> str:
-    """A directory that goes with this process."""
+    """A temporary directory, which is deleted at the end of this process."""
     import atexit
     import shutil
     import tempfile
@@ -262,7 +288,7 @@ def _temporary() -> str:
 
 
 def trace(arguments: argparse.Namespace) -> Trace | None:
-    """The trace that is asked for.
+    """Return the requested trace.
 
     :raises Refusal: if that is not possible.
     """
@@ -284,7 +310,7 @@ def trace(arguments: argparse.Namespace) -> Trace | None:
 
 
 def exporter(arguments: argparse.Namespace) -> Exporter | None:
-    """What sends spans, if they are asked for.
+    """Return the sender of spans, if they are requested.
 
     :raises Refusal: if that is not possible.
     """
@@ -306,7 +332,7 @@ def _asks_for_trace(arguments: argparse.Namespace) -> bool:
 def loading(arguments: argparse.Namespace) -> Callable[[Engine], None]:
     """Return a function that loads a file into a tree.
 
-    :raises Refusal: if the file cannot be read.
+    :raises Refusal: the file cannot be read.
     """
     path = arguments.load
     if path is None:
@@ -341,13 +367,13 @@ _FOR_FILES: Final = (
     *("data_log_dir", "snap_count", "snap_size_limit", "snapshot_compression", "tree_digest"),
     *("purge_interval", "snap_retain_count"),
 )
-"""Settings that mean nothing without ``--data``."""
+"""Settings without a meaning unless ``--data`` is given."""
 _FOR_ENSEMBLES: Final = ("local_sessions", "local_sessions_upgrading")
-"""Settings that mean nothing for a single server."""
+"""Settings without a meaning for a single server."""
 
 
 def _warn_of_idle(settings: Settings, fields: Sequence[str], reason: str) -> None:
-    """Warn of settings that are not at their defaults, and have no effect."""
+    """Warn about settings that differ from their defaults and have no effect."""
     from ..config.zookeys import KEY_OF
 
     defaults = type(settings)()
@@ -357,9 +383,9 @@ def _warn_of_idle(settings: Settings, fields: Sequence[str], reason: str) -> Non
 
 
 def storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None:
-    """Return the data of ``--data``, which are read already.
+    """Return the data of ``--data``, already read.
 
-    :raises Refusal: if they cannot be used.
+    :raises Refusal: the data cannot be used.
     """
     _warn_of_idle(settings, _FOR_ENSEMBLES, "there is a single server")
     if arguments.data is None:
@@ -377,7 +403,7 @@ def storage(arguments: argparse.Namespace, settings: Settings) -> Storage | None
 
 
 def check_place(path: str | None) -> None:
-    """Refuse a place where nothing could be saved at the end."""
+    """Check that the tree can be saved at the end."""
     if path is None:
         return
     folder = os.path.dirname(path) or "."

@@ -2,13 +2,14 @@
 
 Rules:
 
-* ``KEYS`` and ``BITNAMI_TLS`` say which variable is which key of zoo.cfg. A variable of Confluent's image
-  is a key if ``PYZK_`` in place of ``ZOOKEEPER_`` makes it one; ``-D`` in ``JVMFLAGS`` and so on is one, too.
-* ``PYZK_...`` wins over all of these. A zoo.cfg that is mounted where the other images look for one is read,
-  and these variables are then without effect, as there.
-* It listens on all addresses of the container, as nobody could reach it otherwise, and says so. Everywhere
-  else pyzk-server listens on 127.0.0.1.
-* Data are kept if a volume is mounted where the other images keep theirs, and the user can write there.
+* ``KEYS`` and ``BITNAMI_TLS`` map variables to keys of zoo.cfg. A variable of Confluent's image is a key if
+  ``PYZK_`` in place of ``ZOOKEEPER_`` makes it one; a ``-D`` in ``JVMFLAGS`` and similar variables is a key,
+  too.
+* ``PYZK_...`` wins over all of these. A zoo.cfg that is mounted at the place of the other images is read;
+  then these variables have no effect, as in the other images.
+* It listens on all addresses of the container, because nobody could reach it otherwise, and says so. Outside
+  of the image pyzk-server listens on 127.0.0.1.
+* Data is kept if a volume is mounted at the data directory of the other images, and the user can write there.
 * Several servers in ``ZOO_SERVERS`` are refused: separate containers would share nothing.
 * Arguments that begin with ``-`` are for pyzk-server; others are a command, which finds the server's port in
   ``PYZK_HOSTS``.
@@ -69,7 +70,7 @@ _SILENT: Final = frozenset(
         *("TLS_CLIENT_ENABLE", "TLS_QUORUM_ENABLE"),
     )
 )
-"""Read elsewhere in this module, or without a meaning where there is one server and no JVM."""
+"""Variables that are read elsewhere in this module, or that mean nothing for one server without a JVM."""
 _FILES: Final = ("/conf/zoo.cfg", "/opt/bitnami/zookeeper/conf/zoo.cfg", "/bitnami/zookeeper/conf/zoo.cfg")
 _VOLUMES: Final = (
     ("/data", "/datalog"),
@@ -78,7 +79,7 @@ _VOLUMES: Final = (
     ("/bitnami", ""),
     ("/var/lib/zookeeper/data", "/var/lib/zookeeper/log"),
 )
-"""Where the other images keep their data, and their logs of transactions."""
+"""The directories of the other images for their data and their logs."""
 _LEVELS: Final = {"ALL": "debug", "TRACE": "debug", "WARN": "warning", "FATAL": "critical", "OFF": "critical"}
 _YES: Final = ("yes", "true", "1")
 _FLAG: Final = re.compile(r"-D(?:zookeeper\.)?([\w.]+)=(\S+)")
@@ -86,18 +87,18 @@ _LISTS: Final = re.compile(r"[,;\s]+")
 
 
 class Started(NamedTuple):
-    """What the environment asks for."""
+    """The configuration from the environment."""
 
     arguments: list[str]
     """Of pyzk-server."""
     notes: list[str]
-    """What a user should know; each is one line."""
+    """Notes for the user, one line each."""
     port: str
     """Where clients connect."""
 
 
 class Unfit(Exception):
-    """The environment asks for what one server cannot be."""
+    """The environment asks for something that a single server cannot do."""
 
 
 def _is_on(environment: Mapping[str, str], name: str) -> bool:
@@ -105,7 +106,7 @@ def _is_on(environment: Mapping[str, str], name: str) -> bool:
 
 
 def _of_keys(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield keys and values, those that win last."""
+    """Yield keys and values; later ones win."""
     yield "admin.enableServer", "true"
     table = KEYS | BITNAMI_TLS if _is_on(environment, "ZOO_TLS_CLIENT_ENABLE") else KEYS
     for name, key in table.items():
@@ -145,7 +146,7 @@ def _users(environment: Mapping[str, str], read: Callable[[str], str]) -> Iterat
 
 
 def _one_server(environment: Mapping[str, str]) -> str:
-    """Return the port for clients of the only server that is named, if it is said there.
+    """Return the port for clients of the only named server, if it has one.
 
     :raises Unfit: there are several.
     """
@@ -185,9 +186,9 @@ def understand(
     may_write: Callable[[str], bool] = lambda path: os.access(path, os.W_OK),
     read: Callable[[str], str] = lambda path: Path(path).read_text(),
 ) -> Started:
-    """Return what the environment and the places of a container ask for.
+    """Return the configuration from the environment and the directories of a container.
 
-    :raises Unfit: that is impossible here.
+    :raises Unfit: the configuration is impossible here.
     """
     settings: dict[str, str] = {}
     file = next((path for path in _FILES if exists(path)), None)

@@ -19,11 +19,11 @@ from types import ModuleType
 from typing import Any
 
 _SPARE = 2
-"""File descriptors that an import needs at a time: for a folder and for a file in it."""
+"""The number of file descriptors that an import needs: for a folder and for a file in it."""
 
 
 class _Later(ModuleType):
-    """Stands in for a module until the first of its names is asked for."""
+    """Replaces a module until the first use of one of its names."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # the import system asks each module for these
@@ -40,9 +40,9 @@ class _Later(ModuleType):
 
 
 def import_later(*names: str) -> None:
-    """Have these modules imported at their first use, by any later import.
+    """Delay the import of these modules to their first use, for any later import.
 
-    To be called before other modules are imported; modules that are imported already stay as they are.
+    Call it before other modules are imported. Modules that are imported already do not change.
     """
     for name in names:
         sys.modules.setdefault(name, _Later(name))

@@ -1,8 +1,8 @@
-"""The log of the process: its two formats, its limits, and how it gets to stderr.
+"""The log of the process: its two formats, its limits, and its way to stderr.
 
 * A line is text for people or JSON for collectors. Text that comes from clients is escaped and cut.
-* Of the lines that one place in the code logs, 200 are written in 10 s; then one line says how many were left
-  out, with an example. Lines of level debug have no limit.
+* Each place in the code may log 200 lines in 10 s. Then one line says how many were left out, with an
+  example. Lines of level debug have no limit.
 * The server never waits for the reader of stderr. While a pipe is full, 1 MiB of lines wait; further lines
   are lost, and once the pipe is read again one line says how many.
 """
@@ -23,11 +23,11 @@ LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 FORMATS: Final = ("text", "json")
 
 _LONGEST: Final = 4000
-"""Characters of a message; the rest is cut off."""
+"""The largest number of characters of a message; the rest is cut off."""
 _WINDOW: Final = 10.0
-"""Seconds over which the lines of one kind are counted. A kind is what one place in the code logs."""
+"""Seconds over which the lines of one kind are counted. Each place in the code that logs is one kind."""
 _MOST: Final = 200
-"""Lines of one kind that are written in that time."""
+"""The largest number of lines of one kind in that time."""
 
 # --- the formats ------------------------------------------------------------------------------------------
 
@@ -65,8 +65,8 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 class JsonFormatter(logging.Formatter):
     """One JSON object per line.
 
-    Its keys are time (ISO 8601, UTC), level, logger, message, those of ``extra``, and ``exception`` with the
-    traceback as text if there is one.
+    Its keys are time (ISO 8601, UTC), level, logger, message, the keys of ``extra``, and ``exception`` with
+    the traceback as text if there is one.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class JsonFormatter(logging.Formatter):
 class _Kind:
     """The lines of one kind since the start of their window.
 
-    :ivar end: of the window, in seconds of the clock.
+    :ivar end: the end of the window, in seconds of the clock.
     :ivar last: the last line that was left out.
     """
 
@@ -134,9 +134,9 @@ class Limit(logging.Filter):
         return False
 
     def tell(self, at_end: bool = False) -> None:
-        """Log how many lines were left out in the windows that are over.
+        """Log how many lines were left out in the past windows.
 
-        :param at_end: of the process: all windows are over.
+        :param at_end: whether the process ends, and with it all windows.
         """
         now = self._now()
         over = {key: kind for key, kind in self._kinds.items() if at_end or kind.end <= now}
@@ -195,7 +195,7 @@ def _to_stderr() -> logging.Handler:
 def configure(level: str = "info", style: str = "text") -> None:
     """Send the log of this process to stderr; call :func:`flush` now and then.
 
-    :param level: one of :data:`LEVELS`: nothing below it is shown.
+    :param level: one of :data:`LEVELS`; lower levels are not shown.
     :param style: one of :data:`FORMATS`.
     """
     handler = _to_stderr()
@@ -209,7 +209,7 @@ def configure(level: str = "info", style: str = "text") -> None:
 def flush(at_end: bool = False) -> None:
     """Write the waiting lines, and say how many were left out.
 
-    :param at_end: of the process.
+    :param at_end: whether the process ends.
     """
     for handler in logging.getLogger().handlers:
         for limit in handler.filters:

@@ -1,4 +1,4 @@
-"""A whole server, and a whole pretend ensemble, as the command runs them."""
+"""Running a whole server, or a whole pretend ensemble, for the command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def make_server(
     settings: Settings, clock: Clock, make_service: Callable[..., Service] = Service
 ) -> MonitoredServer:
-    """Make a server that answers all that a server can answer."""
+    """Make a server with all its parts."""
     return MonitoredServer(settings, clock, make_service, http=serve_http)
 
 

@@ -1,10 +1,10 @@
 """``--load`` and ``--save``: the tree of the command in a file, in the form of :mod:`pyzk.protocol.dump`.
 ``--load`` also takes a snapshot or a data directory of a server.
 
-* A file is loaded before the server listens, as a whole or not at all. Ephemerals are left out, as their
-  sessions are gone, or become persistent znodes.
-* A tree is saved once the server has stopped, into a file beside the old one that then takes its place: a
-  crash leaves the old one. Only the owner may read it, as digests stand in ACLs.
+* A file is loaded before the server listens, as a whole or not at all. Ephemerals are left out, because
+  their sessions are gone, or become persistent znodes.
+* A tree is saved once the server has stopped, into a new file that then replaces the old one, so that a
+  crash leaves the old one. Only the owner may read it, because ACLs contain digests.
 * The server's own znodes, below ``/zookeeper``, are not saved; neither is the ACL of ``/``.
 """
 
@@ -25,13 +25,13 @@ from ..testing import tree_io
 
 
 class DumpError(ValueError):
-    """A file that cannot be loaded or saved: one line that says why."""
+    """A file cannot be loaded or saved: one line that says why."""
 
 
 def read(path: str, choice: Choice = WHOLE) -> list[Node]:
     """The znodes of a file.
 
-    :raises DumpError: if it cannot be read, a line of it is no znode, or it has no such subtree.
+    :raises DumpError: it cannot be read, a line is not a znode, or it has no such subtree.
     """
     from ...protocol.files import places
     from ...protocol.files.nodes import nodes_of
@@ -55,9 +55,9 @@ def read(path: str, choice: Choice = WHOLE) -> list[Node]:
 
 
 def load(engine: Engine, nodes: list[Node], path: str) -> None:
-    """Create znodes that :func:`read` has returned.
+    """Create the znodes from :func:`read`.
 
-    :raises DumpError: if one cannot be created; then none is.
+    :raises DumpError: one cannot be created; then none is.
     """
     wanted: tree_io.Flat = {
         node.path: tree_io.Node(
@@ -89,7 +89,7 @@ def load(engine: Engine, nodes: list[Node], path: str) -> None:
 def save(tree: DataTree, path: str) -> None:
     """Write a tree.
 
-    :raises DumpError: if that is impossible.
+    :raises DumpError: writing is impossible.
     """
     beside = f"{path}.{os.getpid()}.new"
     try:

@@ -1,4 +1,4 @@
-"""From an image of files to a tree of znodes, and from znodes to what files hold of them."""
+"""From an image of files to a tree of znodes, and back."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..core.acl import shared_acl
 from ..core.znode import Children, OwnedZnode, Znode, find_below
 
 _REPORT_EVERY = 50_000
-"""Znodes between two reports of progress."""
+"""The number of znodes between two reports of progress."""
 
 
 def stored_stat(node: Znode) -> bytes:
-    """Return the Stat of a znode as files have it."""
+    """Return the Stat of a znode in the form of files."""
     children = node.children
     if children is None:
         created, changed = 0, node.czxid
@@ -38,7 +38,7 @@ def stored_stat(node: Znode) -> bytes:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Make many objects without the garbage collector, which would look at all of them again and again."""
+    """Make many objects without the garbage collector, which would check all of them again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -49,12 +49,12 @@ def collector_paused() -> Iterator[None]:
 
 
 def build(image: Image, progress: Callable[[int], object] = lambda count: None) -> tuple[Znode, list[str]]:
-    """Make znodes of an image, which is empty afterwards: memory for both is never needed.
+    """Make znodes from an image, which is emptied meanwhile, so that memory for both is never needed.
 
     Built-in znodes that are missing are added.
 
     :param progress: called now and then with the number of znodes made.
-    :returns: the root, and the paths that could not be placed because no parent is there.
+    :returns: the root, and the paths whose parents are missing.
     """
     for path, node in Image.fresh().nodes.items():
         image.nodes.setdefault(path, node)

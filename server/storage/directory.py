@@ -1,7 +1,7 @@
-"""The files of one data directory, and who may write them.
+"""The files of one data directory, and the lock for writing.
 
 Files are found by their names (files.md section 1). A server that writes holds a lock on the folder: a second
-one is refused. Only the owner may read what is written, as digests stand in access control lists.
+one is refused. Only the owner may read the files, because ACLs contain digests.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ...protocol.files.places import open_regular
 _MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 _UNFINISHED: Final = ".pyzk-unfinished."
-"""How the names of files begin that are being written: no server takes them for a snapshot."""
+"""The prefix of unfinished files: no server takes them for a snapshot."""
 _ASIDE: Final = "set-aside"
 _NUMBERS: Final = count()
 
 
 class StorageError(ValueError):
-    """The data cannot be used: one line that says why and what to do."""
+    """The data cannot be used: one line that says why, and what to do."""
 
 
 class DataDirectory:
@@ -65,7 +65,7 @@ class DataDirectory:
             self._check_places()
 
     def _check_places(self) -> None:
-        """Refuse files that the real server would not look for where they are; it does not start either."""
+        """Refuse files in places where the real server would not look for them; it does not start either."""
         logs = Listing.of(os.listdir(self.folder)).logs
         snapshots = Listing.of(os.listdir(self.log_folder)).snapshots
         if logs or snapshots:
@@ -117,7 +117,7 @@ class DataDirectory:
         return (self.log_folder if Listing.of([name]).logs else self.folder) / name
 
     def size(self, kind: str) -> int:
-        """Return the bytes of all snapshots, or of all logs: what they take on the disk."""
+        """Return the bytes on the disk of all snapshots, or of all logs."""
         listing = self.listing()
         names = listing.snapshots if kind == "snapshot" else listing.logs
         return sum(self._stat(name.text).st_size for name in names)
@@ -126,8 +126,8 @@ class DataDirectory:
         return os.stat(self._path(name))
 
     def last_snapshot(self) -> tuple[int, float]:
-        """Return zxid and time (seconds since the epoch) of the snapshot that was written last; (0, -1) if
-        there is none."""
+        """Return zxid and time (seconds since the epoch) of the last written snapshot; (0, -1) if there is
+        none."""
         found = self.listing().snapshots
         times = [(self._stat(name.text).st_mtime, name.zxid) for name in found]
         time, zxid = max(times, default=(-1.0, 0))
@@ -138,7 +138,8 @@ class DataDirectory:
     def create_log(self, zxid: int) -> int:
         """Make a new log; returns its file descriptor.
 
-        A log of that name holds no transaction, or its zxid would not be the next one: it is set aside.
+        An existing log of that name holds no transaction, because its zxid would be the next one: it is set
+        aside.
         """
         path = self.log_folder / log_name(zxid)
         if path.exists():
@@ -147,8 +148,8 @@ class DataDirectory:
 
     @contextmanager
     def unfinished(self) -> Iterator[tuple[Path, IO[bytes]]]:
-        """Make a file that has no name yet by which a server would find it. It is deleted at the end, unless
-        :meth:`finish` has given it one."""
+        """Make an unfinished file, whose name no server looks for. It is deleted at the end, unless
+        :meth:`finish` has renamed it."""
         path = self.folder / f"{_UNFINISHED}{os.getpid()}.{next(_NUMBERS)}"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE)
         try:
@@ -158,16 +159,15 @@ class DataDirectory:
             path.unlink(missing_ok=True)
 
     def finish(self, path: Path, zxid: int, compression: str = "") -> None:
-        """Give an unfinished file the name of a snapshot; an older one of that name gives way, which holds
-        the same.
+        """Give an unfinished file the name of a snapshot. It replaces an older file of that name, which
+        holds the same data.
 
-        :param compression: how it is compressed; see :data:`~pyzk.protocol.files.streams.COMPRESSIONS`.
+        :param compression: its compression; see :data:`~pyzk.protocol.files.streams.COMPRESSIONS`.
         """
         os.replace(path, self.folder / snapshot_name(zxid, compression))
 
     def set_aside(self, names: list[str]) -> str:
-        """Move files into a folder of their own beside them, where no server looks for them; returns its
-        name."""
+        """Move files into a new folder beside them, where no server looks for them; returns its name."""
         number = 1
         while any((folder / f"{_ASIDE}-{number}").exists() for folder in self._folders):
             number += 1
@@ -179,9 +179,10 @@ class DataDirectory:
         return aside
 
     def purge(self, keep: int) -> list[str]:
-        """Delete all snapshots but the newest ones, and the logs that these do not need; returns their names.
+        """Delete all snapshots except the newest ones, and the logs that these do not need; returns their
+        names.
 
-        :param keep: how many snapshots stay.
+        :param keep: the number of snapshots to keep.
         """
         listing = self.listing()
         kept = listing.snapshots[-keep:]

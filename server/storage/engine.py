@@ -1,4 +1,4 @@
-"""An engine whose transactions are entered in a log, each when it happens: writes of clients by
+"""An engine that adds each transaction to a log at once: writes of clients by
 :meth:`JournaledEngine.written`, multis by :meth:`JournaledEngine.carry_out` and
 :meth:`JournaledEngine.written_together`, all others by :meth:`JournaledEngine.record`."""
 
@@ -36,10 +36,10 @@ from .entries import (
 from .journal import FRAME, NEXT, Journal
 
 _LARGEST = 3 * 2**19
-"""Bytes of an entry: a real server reads entries up to twice jute.maxbuffer, 2 MiB. Only a test that loads a
-tree makes larger ones."""
+"""The largest number of bytes of an entry: a real server reads entries up to twice jute.maxbuffer, 2 MiB.
+Only a test that loads a tree makes larger ones."""
 _VALUES = 4096
-"""Znodes whose numbers in the digest are remembered."""
+"""The largest number of znodes whose numbers in the digest are remembered."""
 _FIELDS = struct.Struct(">qqqqqiiiq").pack
 """Packs the fields of a Stat in the order of the digest."""
 _LONG = struct.Struct(">q").pack
@@ -50,10 +50,10 @@ _sets, _creates, _part_sets = SETS.by_length, CREATES.by_length, PART_SETS.by_le
 class JournaledEngine(Engine):
     """
     :ivar journal: set before the first request.
-    :ivar on_replace: called when the whole tree is another one, which no entry can tell.
-    :ivar on_large: called with zxid and time of a multi that is too large for an entry.
-    :ivar waiting: what the journal writes next: in turns the frame of an entry, and the entry.
-    :ivar packed_time: the time as files have it, encoded once for all transactions of a millisecond.
+    :ivar on_replace: called when the whole tree is replaced, which no entry can express.
+    :ivar on_large: called with the zxid and the time of a multi that is too large for an entry.
+    :ivar waiting: the next output of the journal: alternately the frame of an entry, and the entry.
+    :ivar packed_time: the time in the form of files, encoded once for all transactions of a millisecond.
     """
 
     keeps_log = True
@@ -68,8 +68,8 @@ class JournaledEngine(Engine):
         self.packed_time = _LONG(self.time)
 
     def password_of(self, session_id: int) -> bytes:
-        """Compute the password from the id, as the real server does: files hold no passwords, and the
-        sessions in them live on at either server."""
+        """Compute the password from the id, as the real server does: files hold no passwords, and their
+        sessions continue at either server."""
         return computed_password(session_id)
 
     def written(
@@ -174,19 +174,19 @@ class JournaledEngine(Engine):
             raise OutOfMemory from error
 
     def log_to(self, journal: Journal) -> None:
-        """Let the entries wait in a log from now on."""
+        """Add entries to a log from now on."""
         self.journal = journal
         self.waiting = journal.waiting
         self.packed_time = _LONG(self.time)
 
     def enter(self, entry: bytes) -> None:
-        """Let an entry wait for the next write."""
+        """Queue an entry for the next write."""
         self.journal.add(entry)
 
     def write_journal(self) -> None:
-        """Hand all transactions so far to the kernel, before output leaves that could tell of them.
+        """Write all transactions so far to the kernel, before any output that could reveal them leaves.
 
-        :raises JournalFailed: that is impossible, and nothing may be answered.
+        :raises JournalFailed: writing is impossible, and the server must answer nothing.
         """
         journal = self.journal
         if self.zxid != journal.last:
@@ -194,8 +194,8 @@ class JournaledEngine(Engine):
 
 
 class DigestedTree(DataTree):
-    """A tree that also keeps its digest (files.md section 6): a change costs the numbers of the znodes that
-    it changes, from before and after it. Those from before are mostly known from the last change."""
+    """A tree that also keeps its digest (files.md section 6). A change needs the numbers of the changed
+    znodes before and after it. The numbers before it are mostly known from the last change."""
 
     digest: int
 

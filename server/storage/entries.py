@@ -1,13 +1,13 @@
 """The entries of a log, encoded one by one where their transactions happen (files.md section 3).
 
-An entry is encoded while a client waits, so the most frequent ones, a setData and the create of a znode that
-is open to everybody, take one :class:`struct.Struct` each. It is made for the lengths of path and data, with
-all bytes that follow from these lengths, and kept for the next entry of the same lengths. That costs half of
-what packing and joining the fields costs. All others are encoded by the records of
+An entry is encoded while a client waits. So the most frequent entries, a setData and the create of a znode
+with the open ACL, take one :class:`struct.Struct` each. It is made for the lengths of path and data, with
+all bytes that follow from these lengths, and kept for the next entry of the same lengths. This costs half as
+much as packing and joining the fields. All other entries are encoded by the records of
 :mod:`pyzk.protocol.files.txnlog`.
 
-Of a request only its first bytes are used, the number that the client has given it: behind them a lenient
-decoder may overlook anything.
+Only the first bytes of a request are used, its number from the client, because a lenient decoder may accept
+any bytes after them.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _HEADER: Final = struct.Struct(">q4sqqi").pack
 """Packs a TxnHeader: the session, the number of the request, zxid, time in ms, type. ``4s`` takes the first
 four bytes of a request."""
 COUNTED: Final = struct.Struct(">q4sq8s4si").pack
-"""Packs the same, with time and type that are encoded already, and what follows: the length of the path of a
-delete, or the number of the effects of a multi."""
+"""Packs the same with encoded time and type, and with a number: the length of the path of a delete, or the
+number of effects of a multi."""
 _INT: Final = struct.Struct(">i").pack
 _TWO_INTS: Final = struct.Struct(">ii").pack
 OPEN, OPEN_EPHEMERAL = (CreateTxn("", None, OPEN_ACL, flag, 0).encode()[8:-4] for flag in (False, True))
 """The ACL that is open to everybody, and whether the znode is an ephemeral."""
 _KEPT: Final = 4096
-"""Pairs of lengths that are kept; then all are forgotten."""
+"""The largest number of kept pairs of lengths; then all are forgotten."""
 _LONGEST: Final = 4096
-"""Bytes of a path or of data up to which their length is kept: copying costs more behind that."""
+"""Lengths of paths and data are kept up to this number of bytes; above it copying costs more."""
 (
     _CREATE,
     _DELETE,
@@ -91,15 +91,15 @@ MULTI: Final = _INT(_MULTI)
 
 
 Packer: TypeAlias = tuple[Callable[..., bytes], bytes, bytes, int]
-"""A packer; what it packs before the path, which ends with the length of the path; the length of the data;
-and the length of what it makes."""
+"""A packer; the bytes before the path, which end with the length of the path; the length of the data; and
+the length of the result."""
 
 
 class Packers:
     """The packers of one form of entry.
 
-    :param form: their format, with places for the lengths of the path and of the data.
-    :param head: returns what stands before the path, but for its length; takes both lengths.
+    :param form: the format of the entries, with placeholders for the lengths of the path and of the data.
+    :param head: returns the bytes before the path, without its length; takes both lengths.
     :ivar by_length: ``by_length[length of the path][length of the data]``.
     """
 
@@ -110,9 +110,9 @@ class Packers:
         self._count = 0
 
     def make(self, path: int, data: bytes | None) -> tuple[Packer, bytes]:
-        """Make one that is not there yet.
+        """Make a missing packer.
 
-        :returns: it, and the data that it packs: nothing for null, which has the length -1.
+        :returns: the packer, and the data that it packs: nothing for null, which has the length -1.
         """
         packed = data or b""
         size = -1 if data is None else len(data)
@@ -130,7 +130,8 @@ class Packers:
 SETS: Final = Packers(">q4sq8s8s{}s4s{}si", lambda path, data: _INT(_SET_DATA))
 """Packs session, request, zxid, encoded time, head, path, length of the data, data, version."""
 CREATES: Final = Packers(f">q4sq8s8s{{}}s4s{{}}s{len(OPEN)}si", lambda path, data: _INT(_CREATE))
-"""Packs the same, but instead of the version :data:`OPEN` and how many children the parent has ever had."""
+"""Packs the same, with :data:`OPEN` and the number of children that the parent ever had in place of the
+version."""
 PART_SETS: Final = Packers(">12s{}s4s{}si", lambda path, data: _TWO_INTS(_SET_DATA, 12 + path + data))
 """Packs head, path, length of the data, data, version."""
 
@@ -140,7 +141,8 @@ def of_write(
 ) -> bytes:
     """Encode any write of a client.
 
-    :param change: kind and fields of its effect, and for a create how many children the parent has ever had.
+    :param change: the kind and the fields of its effect, and for a create the number of children that the
+        parent ever had.
     """
     kind, fields, number = change
     type_, record = _RECORDS[kind](fields, number)
@@ -150,15 +152,15 @@ def of_write(
 def of_part(kind: type[Effect], fields: Any, number: int) -> bytes:
     """Encode one effect of a multi.
 
-    :param number: for a create how many children the parent has ever had, with this one; for a check the
-        version that was found.
+    :param number: for a create the number of children that the parent ever had, with this one; for a check
+        the found version.
     """
     type_, record = _RECORDS[kind](fields, number)
     return _TWO_INTS(type_, len(record)) + record
 
 
 def of_other(session: int, frame: bytes, zxid: int, time: int, effect: AnyEffect) -> bytes:
-    """Encode what is no write of a client that has succeeded."""
+    """Encode any transaction other than a successful write of a client."""
     type_, record = _OTHERS[type(effect)](effect)
     return _HEADER(session, frame, zxid, time, type_) + record
 
@@ -190,16 +192,17 @@ _RECORDS: Final[Mapping[type[Effect], Callable[[Any, int], tuple[int, bytes]]]] 
     SetACL: lambda fields, number: (_SET_ACL, SetACLTxn(*fields).encode()),
     Check: lambda fields, number: (_CHECK, _text(fields[0]) + _INT(number)),
 }
-"""By kind of effect: takes its fields and a number (see :func:`of_part`), and returns type and record."""
+"""Functions by kind of effect: each takes the fields and a number (see :func:`of_part`), and returns type
+and record."""
 _OTHERS: Final[Mapping[type[AnyEffect], Callable[[Any], tuple[int, bytes]]]] = {
     Refused: lambda effect: (_ERROR, _INT(effect.err)),
     CreateSession: lambda effect: (_OPEN_SESSION, CreateSessionTxn(effect.timeout).encode()),
     CloseSession: lambda effect: (_CLOSE, CloseSessionTxn(effect.paths).encode()),
     Delete: lambda effect: (_REAP, _text(effect.path)),  # a client's is a write
 }
-"""The same of what is no write of a client."""
+"""The same for other transactions."""
 _ELSEWHERE: Final = {Multi, Replace}
-"""What :mod:`.engine` enters part by part, and what no entry can tell."""
+"""The kinds that :mod:`.engine` adds part by part, and those that no entry can express."""
 
 # An effect that is forgotten here would change the tree, and be lost
 if _forgotten := {*get_args(AnyEffect)} ^ {*_RECORDS, *_OTHERS, *_ELSEWHERE}:

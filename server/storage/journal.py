@@ -1,11 +1,11 @@
 """The log: an entry for each transaction, in the order of their zxids (files.md section 3).
 
-* Each zxid has an entry, also of a write that failed: a client that has seen it must not be refused after a
-  restart. Zxids that nobody has entered get an entry without an effect.
-* Entries wait until :meth:`Journal.write`, which is called before any output leaves: one write for all of
-  them. Then the kernel has them: they outlive this process, and not a power cut.
-* A failed write ends the server: what was not written must not be answered. So does a lack of memory in the
-  midst of a transaction, which may be in the tree and not here.
+* Each zxid has an entry, also the zxid of a failed write: a client that has seen it must not be refused
+  after a restart. Zxids without an entry get one without an effect.
+* Entries wait until :meth:`Journal.write`, which is called before any output leaves and writes all of them
+  at once. Then the kernel has them: they outlive this process, but not a power cut.
+* A failed write ends the server, because an unwritten transaction must not be answered. A lack of memory in
+  the middle of a transaction ends it, too: the transaction may be in the tree but not in the log.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .entries import of_other
 
 _END: Final = b"B"
 NEXT: Final = _END + bytes(4)
-"""The end of an entry, and what is behind it: the upper half of the next checksum, which is always zero."""
+"""The end of an entry, and the upper half of the next checksum, which is always zero."""
 FRAME: Final = struct.Struct(">5sIi").pack
 """Packs :data:`NEXT`, the lower half of the checksum of an entry, and its length."""
 _DIGEST: Final = struct.Struct(">iq").pack
@@ -35,19 +35,19 @@ _SYSTEM_ERROR: Final = -1
 
 
 class JournalFailed(BaseException):
-    """The log cannot be written. Like a :class:`SystemExit` it passes all who go on after an error of one
-    client: nothing may be answered any more."""
+    """The log cannot be written. Like a :class:`SystemExit` it is caught by no handler for the errors of one
+    client: the server must answer nothing more."""
 
 
 class Journal:
     """
-    :param last: the zxid of the last transaction that files hold already.
-    :ivar waiting: what is to be written: in turns the :data:`FRAME` of an entry, and the entry.
-    :ivar last: the zxid of the last entry that is written.
-    :ivar digests: zxids and the digests of the tree after them, as ``hash`` lists them; the oldest first.
-    :ivar count: the entries since the last snapshot was begun.
+    :param last: the zxid of the last transaction in the files.
+    :ivar waiting: the waiting output: alternately the :data:`FRAME` of an entry, and the entry.
+    :ivar last: the zxid of the last written entry.
+    :ivar digests: zxids with the digests of the tree after them, for ``hash``; the oldest first.
+    :ivar count: the number of entries since the last snapshot was begun.
     :ivar size: their bytes.
-    :ivar is_broken: a write has failed, or an entry is missing: nothing is written any more.
+    :ivar is_broken: whether a write has failed, or an entry is missing; then nothing is written any more.
     """
 
     def __init__(self, directory: DataDirectory, last: int) -> None:
@@ -65,18 +65,18 @@ class Journal:
         self.waiting += (FRAME(NEXT, adler32(entry), len(entry)), entry)
 
     def add_digested(self, entry: bytes, zxid: int, digest: int) -> None:
-        """Let an entry wait, with the digest of the tree after it."""
+        """Queue an entry, with the digest of the tree after it."""
         self.add(entry + _DIGEST(VERSION, signed(digest)))
         if zxid % LISTED == 0:
             self.digests.append((zxid, digest))
 
     def write(self, zxid: int, time: int) -> None:
-        """Write the entries that wait.
+        """Write the waiting entries.
 
-        :param zxid: the last zxid that was used. It has an entry then, and so has each before it.
-        :param time: of those that nobody has entered, in ms since the epoch.
-        :raises JournalFailed: that is impossible, or it has failed before.
-        :raises OutOfMemory: that is impossible for lack of memory.
+        :param zxid: the last used zxid. Afterwards it has an entry, and so has each zxid before it.
+        :param time: the time for entries without an effect, in ms since the epoch.
+        :raises JournalFailed: writing is impossible, or it has failed before.
+        :raises OutOfMemory: memory ran out.
         """
         count = zxid - self.last
         if not count:
@@ -89,7 +89,7 @@ class Journal:
             self.is_broken = True
             raise JournalFailed(
                 f"cannot write the log in {self._directory}: {error.strerror}; nothing more is answered, "
-                "as it would be lost. Make room, and start again"
+                "because it would be lost. Make room, and start again"
             ) from None
         except MemoryError as error:
             self.is_broken = True
@@ -115,7 +115,7 @@ class Journal:
         self.size += size
 
     def _fill(self, zxid: int, time: int) -> None:
-        """Enter the zxids up to this one that nobody has entered."""
+        """Add entries for the zxids up to this one that have none."""
         entries = {_ZXID(entry)[0]: entry for entry in self.waiting[1::2]}
         self.waiting.clear()
         for at in range(self.last + 1, zxid + 1):

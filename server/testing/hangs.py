@@ -5,8 +5,8 @@ The rules:
 1. A picture is taken before the test is unwound. Afterwards its clients have left, and nobody waits any more.
 2. Ctrl-C: the picture is printed where pytest says that it was interrupted. An event loop of asyncio or trio
    sets its own handler, but only if it finds Python's. So a test that is a coroutine wraps the loop's handler
-   once it runs, and so does a server in a loop (:func:`.shown.interruptible`). In other tests, which may start
-   a loop themselves, the wrapped handler also replaces Python's handler in :mod:`signal`.
+   once it runs, and so does a server in a loop (:func:`.shown.interruptible`). In other tests, which may
+   start a loop themselves, the wrapped handler also replaces Python's handler in :mod:`signal`.
 3. pytest-timeout: with its signal method the picture is part of the report; with its thread method it is
    printed before the stacks, and the process ends.
 4. SIGUSR1: the picture is printed, and the test continues.

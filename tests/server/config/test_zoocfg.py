@@ -497,13 +497,19 @@ def test_a_file_is_read_as_java_reads_it(tmp_path):
             {"srvr", "rouk", "MNTR"},
             "no four-letter word: 'MNTR', 'rouk'; delete it",
         ),
-        ("DigestAuthenticationProvider.superDigest", "super", "super_digest", "super", "nobody can be super"),
+        (
+            "DigestAuthenticationProvider.superDigest",
+            "super",
+            "super_digest",
+            "super",
+            "it makes nobody a super user",
+        ),
         (
             "DigestAuthenticationProvider.superDigest",
             "super:s3cret",
             "super_digest",
             "super:s3cret",
-            "nobody can be super",
+            "it makes nobody a super user",
         ),
     ],
 )
