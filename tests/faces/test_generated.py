@@ -90,7 +90,7 @@ def test_a_face_has_the_methods_signatures_and_docstrings(package: ModuleType, s
     if "__init__" in vars(face):
         assert parameters(face, set()) == parameters(cls, FACED[cls])
     for name, member in public(cls).items():
-        ours = vars(face)[name if side.waits else RENAMED.get(name, name)]
+        ours = inspect.unwrap(vars(face)[name if side.waits else RENAMED.get(name, name)])
         if isinstance(member, property):
             assert isinstance(ours, property)
             continue
