@@ -1,9 +1,10 @@
 // Locks, elections, queues ...: who holds them, and who waits for whom.
 
 import { askBack, erase, expire, isAsked, revocable } from "./acts.js";
+import { get } from "./api.js";
 import { inUse, readLocks } from "./contention.js";
 import { andMore, attempt, badge, button, changed, check, dim, form, h, linkButton, onChange, put, reconcile, statusLine, svg, textField, to } from "./dom.js";
-import { count, duration, join, plural, serverNow, sessionId, sessionName, visible } from "./words.js";
+import { clock, count, duration, join, plural, serverNow, sessionId, sessionName, visible } from "./words.js";
 import { sessionLink, znodeLink } from "./znode.js";
 
 const MOST = 300; // directories that are drawn
@@ -43,9 +44,21 @@ export function open(place, params) {
   }
 
   const card = () => h("article.card");
+  const pasts = new Map(); // by path: the holds that are over, as they were when somebody asked
+
+  const askPast = (row) => attempt(async () => { pasts.set(row.path, await get("/locks/past", { path: row.path })); refresh(); });
+
+  /** Who has held a lock before, each with a bar as long as it was held. */
+  function past({ count: all, holds }) {
+    const longest = Math.max(1, ...holds.map((one) => one.ended - one.begun));
+    return h("section.past", h("h3", "Held before"), holds.length ? h("ul.plain", holds.toReversed().map((one) => h("li",
+      h("meter", { max: longest, value: one.ended - one.begun, title: "for so long", "aria-label": `held for ${duration(one.ended - one.begun)}` }), " ",
+      h("span.num", duration(one.ended - one.begun)), " ", one.session ? sessionLink(one.session) : dim("not known"), dim(` until ${clock(one.ended)}`))))
+      : h("p.dim", "By nobody, as far as the history reaches back."), andMore(all, holds.length));
+  }
 
   function update(element, row) {
-    if (!changed(element, row)) {
+    if (!changed(element, [row, pasts.get(row.path)])) {
       for (const time of element.querySelectorAll("[data-since]")) time.textContent = since(Number(time.dataset.since));
       return;
     }
@@ -62,7 +75,8 @@ export function open(place, params) {
       row.remarks.map((remark) => h("p.remark", visible(remark, 500))),
       row.looked_at < row.children ? h("p.remark", `Only the first ${count(row.looked_at)} of ${count(row.children)} children were looked at.`) : null,
       row.unknown.length ? h("p.dim", `not recognised: ${visible(row.unknown.join(", "))}`) : null,
-      h("div.bar", linkButton("Timeline of it", "timeline", { path: `${row.path === "/" ? "" : row.path}/**` }), linkButton("In the tree", "tree", { path: row.path })));
+      pasts.has(row.path) && past(pasts.get(row.path)),
+      h("div.bar", row.shape === "lock" && button("Held before", () => askPast(row)), linkButton("Timeline of it", "timeline", { path: `${row.path === "/" ? "" : row.path}/**` }), linkButton("In the tree", "tree", { path: row.path })));
   }
 
   const since = (ms) => (serverNow() - ms < 1000 ? "now" : duration(serverNow() - ms));

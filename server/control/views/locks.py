@@ -15,16 +15,20 @@ from ....protocol.layouts import Layout, Participant, Wait, find_cycles, waits
 from ...core.znode import Znode
 from ...net.http import Response, Send
 from ...testing.directories import LOOKED_AT, Found, layout_at, recognised
+from ...testing.past_holds import past_holds
 from ..routes import Ask, Field, Route
 from .common import PATH, find_programs, peer_of, program_of, session_label, znode_at, zxid_form
 from .tree import LINES, line
 from .turns import Turns
 
 if TYPE_CHECKING:
+    from ...testing.history import Entry
     from ..control import Control
 
 _SHOWN: Final = 200
 """The largest number of holders, and of waiters, of one directory in the answer."""
+_PAST: Final = 20
+"""The largest number of earlier holds in one answer."""
 _DATA: Final = 200
 """Bytes of a contender's data in the answer."""
 _MOST_WAITS: Final = 500
@@ -107,7 +111,39 @@ def _participant(control: Control, entry: Participant) -> dict[str, Any]:
     }
 
 
+async def _past(control: Control, ask: Ask) -> Any:
+    """Look through the history, in turns, for the holds of one lock that are over."""
+    path, running, turns = ask.values["path"], control.controls.running, Turns()
+    children = list(znode_at(control, path).children or ())
+    entries: list[Entry] = []
+    for entry in () if running.told is None else running.told.entries():
+        entries.append(entry)
+        await turns.pause()
+    holds = list(past_holds(entries, path, children))
+    return {
+        "count": len(holds),
+        "holds": [
+            {
+                "name": hold.name,
+                "session": session_label(control, hold.session),
+                "begun": round(1000 * running.wall_clock(hold.begun)),
+                "ended": round(1000 * running.wall_clock(hold.ended)),
+            }
+            for hold in holds[-_PAST:]
+        ],
+    }
+
+
 ROUTES: Final = (
+    Route(
+        "GET",
+        "/locks/past",
+        _past,
+        f"Who has held a lock before, as far as the history shows it: the last {_PAST} holds.",
+        {"path": Field("string", "of the lock", required=True)},
+        answer="The holds that are over, the oldest first, with begin and end in ms; and their number.",
+        needs_history=False,
+    ),
     Route(
         "GET",
         "/locks",

@@ -297,6 +297,22 @@ def test_watches(server: EmbeddedServer, connect: Connect, visit: Visit) -> None
     assert page.evaluate("document.querySelectorAll('tbody tr').length") == 1
 
 
+def test_who_held_a_lock_before(connect: Connect, visit: Visit) -> None:
+    worker, other = connect("worker"), connect("other")
+    lock = worker.Lock("/locks/a", "job 7")
+    lock.acquire()
+    lock.release()
+    assert other.Lock("/locks/a", "job 8").acquire()
+    page = visit("#locks")
+    page.click("Held before")
+    page.see("Held before", ".past h3")
+    assert page.evaluate("document.querySelectorAll('.past li').length") == 1
+    assert "worker" in page.text(".past")
+    assert page.evaluate("document.querySelector('.past meter').getAttribute('aria-label')").startswith(
+        "held for"
+    )
+
+
 def test_faults_are_armed_and_disarmed(server: EmbeddedServer, connect: Connect, visit: Visit) -> None:
     client = connect("worker")
     page = visit("#faults")
