@@ -140,7 +140,7 @@ class Loop:
         :param patience: seconds to wait at most.
         """
         self.exiting = True
-        with suppress(ClosingError):
+        with suppress(ClosingError, RuntimeError):  # it has ended; or its thread has not begun
             self._mailbox.post(self._agents.finished.set)
             self._thread.join(patience)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -483,6 +484,8 @@ def test_a_bell_that_was_rung_for_a_call_before_does_not_end_the_wait(waiting: A
     threading.Timer(0.02, one.loan.reply).start()
     assert one.borrower.carry_out(call) is True
     assert answers(call) == ["done"]
+    bell = one.borrower._bell.fileno()
+    assert select.select([bell], [], [], 0)[0] == [], "it was answered, and wakes nobody again"
 
 
 def test_the_end_of_a_loan_wakes_nobody_who_has_gone(waiting: Any) -> None:
@@ -492,6 +495,8 @@ def test_the_end_of_a_loan_wakes_nobody_who_has_gone(waiting: Any) -> None:
     one.loan.reply()
     assert one.borrower.carry_out(one.call)
     one.borrower.close()
+    with pytest.raises(ClosingError):
+        one.borrower._bell.ring()
     one.borrower.ended(one.loan, True)
 
 

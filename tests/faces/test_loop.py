@@ -186,6 +186,13 @@ def test_the_exit_of_the_interpreter_ends_the_loop_as_it_is() -> None:
     loop.detach(user)
 
 
+def test_a_program_may_exit_before_the_loop_has_begun() -> None:
+    loop = Loop()
+    loop.stop(60)
+    assert loop.exiting
+    loop._bell.close()
+
+
 def test_the_exit_is_for_loops_that_run_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[tuple[Any, float]] = []
 
