@@ -183,6 +183,16 @@ def test_a_file_that_cannot_be_uncompressed_is_told_with_its_place(monkeypatch: 
     assert source.checksum() == zlib.adler32(bytes(range(30)))
 
 
+def test_no_more_is_read_than_was_asked_for() -> None:
+    file = io.BytesIO(bytes(2**21))
+    source = Input(file)
+    for size in (1, 2**20):
+        assert source.has(size)
+        assert file.tell() == 2**20
+    assert source.has(2**20 + 1)
+    assert file.tell() == 2**21
+
+
 def test_a_file_is_read_1_mib_at_a_time() -> None:
     """Never more at once than there may be: a length may be anything."""
     asked: list[int] = []

@@ -23,7 +23,7 @@ from pyzk.server.core.sessions import NEVER, RandomPool, SessionTracker
 from pyzk.server.core.stats import Histogram, ServerStats
 from pyzk.server.core.tree import BUILT_IN, DataTree
 from pyzk.server.core.watches import PERSISTENT, WatchManager
-from pyzk.server.core.znode import MAX_TTL, Znode, is_session, ttl_owner
+from pyzk.server.core.znode import MAX_TTL, Znode, copy_tree, is_session, ttl_owner
 
 from ...support.histories import SETTINGS
 from ...support.invariants import check_tree_invariants
@@ -105,6 +105,7 @@ def test_a_refusal_shows_20_entries(entries: int, text: str) -> None:
         ("2001:db8::/127", "2001:db8::1", True),
         ("2001:db8::/127", "2001:db8::2", False),
         ("010.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "010.0.0.1", True),
         ("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", True),
     ],
 )
@@ -382,6 +383,42 @@ def test_a_soft_limit_is_logged(limits: bytes, line: str | None, caplog: pytest.
     assert [record.getMessage() for record in caplog.records] == [line] * (line is not None)
 
 
+def test_a_quota_that_is_set_again_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
+    client = World(**SETTINGS).connect()
+    client.create("/q")
+    client.create(f"{ROOT}/q")
+    client.create(f"{ROOT}/q/zookeeper_limits", b"count=1")
+    client.create(f"{ROOT}/q/zookeeper_stats", b"")
+    lines = []
+    with caplog.at_level(logging.WARNING, "pyzk"):
+        for number in range(4):
+            client.create(f"/q/{number}")
+            if number == 1:
+                client.delete(f"{ROOT}/q/zookeeper_limits")
+                client.create(f"{ROOT}/q/zookeeper_limits", b"count=1")
+            lines.append(len(caplog.records))
+    assert lines == [1, 1, 2, 2]
+
+
+def test_a_tree_that_is_taken_over_counts_for_its_quotas_itself() -> None:
+    """Whatever their texts say."""
+    made = DataTree()
+    for path, data in (
+        ("/q", b"123"),
+        ("/q/x", None),
+        (f"{ROOT}/q", b""),
+        (f"{ROOT}/q/zookeeper_limits", b"count=9"),
+        (f"{ROOT}/q/zookeeper_stats", b"x"),
+    ):
+        made.apply(creation(path, data), 1, 1)
+    made.nodes[f"{ROOT}/q/zookeeper_stats"].data = b"count=77,bytes=88"
+    other = DataTree()
+    other.adopt(copy_tree(made.nodes["/"]))
+    assert other.nodes[f"{ROOT}/q/zookeeper_stats"].data == b"count=2,bytes=3"
+    assert other.quotas.usage("/q") == {"count": 2, "bytes": 3}
+    check_tree_invariants(other)
+
+
 @pytest.mark.parametrize("text", [b"", None, b",", b";"])
 def test_limits_without_a_text_are_none_and_no_warning(
     text: bytes | None, caplog: pytest.LogCaptureFixture
@@ -524,6 +561,24 @@ def test_those_who_stay_are_looked_up_anew_when_they_change() -> None:
     assert watches.data_changed("/a") == [(CHANGED, "/a", ["anne", "carl", "dora"])]
     watches.forget("anne")
     assert watches.data_changed("/a") == [(CHANGED, "/a", ["carl", "dora"])]
+
+
+def test_what_is_once_is_used_up_beside_the_other_kinds() -> None:
+    watches: WatchManager[str] = WatchManager()
+    for name in ("anne", "bert"):
+        watches.add_persistent("/a", name)
+        watches.add_recursive("/a", name)
+        watches.add_data("/a", name)
+    assert watches.modes_of("/a", "anne") == (7, 2)
+    for _ in range(2):
+        assert watches.data_changed("/a") == [(CHANGED, "/a", ["anne", "bert"])]
+        assert watches.modes_of("/a", "anne") == watches.modes_of("/a", "bert") == (6, 2)
+
+
+def test_asking_for_watches_and_removing_them_has_no_body(client: Peer) -> None:
+    client.get("/", watch=True)
+    replies = [client.check_watches("/", WatcherType.DATA), client.remove_watches("/", WatcherType.DATA)]
+    assert [(reply.err, reply.body) for reply in replies] == [(0, b"")] * 2
 
 
 def test_the_watches_of_several_connections_are_swept_one_after_the_other() -> None:
