@@ -101,6 +101,16 @@ def test_a_part_of_a_wrong_length_is_not_read(size: int) -> None:
     assert file.tell() == 20
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_length_that_is_cut_is_told(size: int) -> None:
+    pytest.importorskip("cramjam", reason="the extra 'snappy' is not installed")
+    reader = uncompressed(io.BytesIO(chunks() + bytes(size)))
+    with pytest.raises(
+        FileError, match="byte 16: the length of a compressed part is wrong, or the file was cut"
+    ):
+        reader.read()
+
+
 def test_a_part_of_the_greatest_length_is_read() -> None:
     """What is in it is another matter."""
     pytest.importorskip("cramjam", reason="the extra 'snappy' is not installed")
@@ -186,7 +196,7 @@ def test_a_file_that_cannot_be_uncompressed_is_told_with_its_place(monkeypatch: 
 def test_no_more_is_read_than_was_asked_for() -> None:
     file = io.BytesIO(bytes(2**21))
     source = Input(file)
-    for size in (1, 2**20):
+    for size in (2**20, 1):
         assert source.has(size)
         assert file.tell() == 2**20
     assert source.has(2**20 + 1)
@@ -416,6 +426,7 @@ def test_a_file_is_named_once_among_those_to_set_aside() -> None:
     files.files["snapshot.ff"] = b"ZKSN"
     found = files.restore(repair=True)
     assert found.aside == ["log.1", "log.ff", "snapshot.ff"]
+    assert [line.endswith("; left out by the repair") for line in files.told] == [True, True]
 
 
 def test_what_is_found_of_nothing() -> None:

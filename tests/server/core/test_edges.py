@@ -308,7 +308,7 @@ def test_a_path_that_is_not_there_is_not_remembered() -> None:
     assert made.find("/none") is None
 
 
-@pytest.mark.parametrize("znodes", [0, 95, 96, 97, 297])
+@pytest.mark.parametrize("znodes", [0, 95, 96, 97, 98, 197, 198, 297])
 def test_a_tree_is_registered_100_znodes_at_a_time(znodes: int) -> None:
     """A step comes behind the first one of each 100; three are built in."""
     made = DataTree()

@@ -370,6 +370,11 @@ def test_a_large_answer_is_put_together_in_a_step_of_its_own(
     assert len(answer) > 2 * size
 
 
+def test_a_usual_step_takes_no_time_to_speak_of(world: World, client: Peer) -> None:
+    said, _ = stepwise(world, client, OpCode.MULTI_READ, encode_multi([get_op("/")] * 70))
+    assert said == [0.0, 0.0]
+
+
 @pytest.mark.parametrize(("reads", "fits"), [(3, True), (4, False)])
 def test_a_client_may_not_ask_for_more_than_may_wait_for_it(reads: int, fits: bool) -> None:
     """What was read before the last one counts."""

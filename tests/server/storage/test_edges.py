@@ -23,6 +23,7 @@ from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import OPEN_ACL
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.failures import OutOfMemory
+from pyzk.server.core.txn import SetData
 from pyzk.server.storage import engine as engines
 from pyzk.server.storage import entries, online, snapshots
 from pyzk.server.storage import storage as storages
@@ -197,6 +198,22 @@ def test_the_numbers_of_4096_znodes_are_remembered() -> None:
     assert most == 4097
 
 
+def test_the_digest_is_right_behind_a_multi_that_was_undone() -> None:
+    tree = DigestedTree()
+    tree.apply(creation("/a", b"x"), 1, 1)
+    before = tree.digest
+    tree.begin()
+    tree.apply(SetData("/a", b"undone", 1), 2, 2)
+    tree.apply(creation("/a/b"), 2, 2)
+    tree.roll_back()
+    assert tree.digest == before
+    tree.apply(SetData("/a", b"y", 1), 3, 3)
+    tree.apply(creation("/a/c"), 4, 4)
+    again = DigestedTree()
+    again.adopt(tree.nodes["/"])
+    assert tree.digest == again.digest != before
+
+
 def test_the_root_and_the_reserved_znodes_have_their_part_in_the_digest() -> None:
     assert DigestedTree().digest == Image.fresh().count_digest() == 0x51C6D660
 
@@ -308,6 +325,14 @@ def test_progress_is_told_every_two_seconds(tmp_path: Path, monkeypatch: pytest.
         clock[0] += later
         storage._progress("znodes", 7)
         assert told == [(storage.directory, 7, "znodes")] * lines
+
+
+def test_no_snapshot_is_due_at_a_restart(tmp_path: Path) -> None:
+    killed(world(tmp_path))
+    again = world(tmp_path)
+    assert snapshots_of(again) == ["snapshot.0"]
+    assert not storage_of(again).is_due
+    killed(again)
 
 
 def test_a_repair_writes_a_snapshot_though_nothing_was_wrong(tmp_path: Path) -> None:
