@@ -15,8 +15,8 @@ from release import single, tarball
 
 from .conftest import page, running, said_by
 
-PAGE = Path(__file__).parents[2] / "server/control/page"
-MIB = 2**20
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "server/control/page"
 
 COMPILED = """
 import runpy, sys
@@ -65,7 +65,7 @@ def compiled(pyz: Path, cwd: Path) -> list[str]:
 
 
 def test_it_is_small_and_holds_the_licences(pyz: Path) -> None:
-    assert pyz.stat().st_size <= 2 * MIB
+    assert pyz.stat().st_size <= 2_000_000
     with zipfile.ZipFile(pyz) as file:
         licensed = {
             name.partition("-")[0] for name in file.namelist() if "/licenses/" in name or "LICENSE" in name
@@ -85,6 +85,20 @@ def test_it_is_small_and_holds_the_licences(pyz: Path) -> None:
 def test_two_builds_have_equal_bytes(pyz: Path, tmp_path: Path) -> None:
     single.make(tmp_path / "again.pyz")
     assert (tmp_path / "again.pyz").read_bytes() == pyz.read_bytes()
+
+
+def test_its_sources_are_ours_without_docstrings_at_the_same_lines(pyz: Path) -> None:
+    with zipfile.ZipFile(pyz) as file:
+        sources = [name for name in file.namelist() if name.startswith("pyzk/") and name.endswith(".py")]
+        held = {name: file.read(name).decode().splitlines() for name in sources}
+    assert {"pyzk/server/core/engine.py", "pyzk/cli/main.py"} <= held.keys()
+    for name, lines in held.items():
+        path = ROOT / name if (ROOT / name).exists() else ROOT / name.removeprefix("pyzk/")
+        originals = path.read_text().splitlines()
+        assert len(lines) == len(originals)
+        others = {line.strip() for line, original in zip(lines, originals, strict=True) if line != original}
+        assert others <= {"", '""'}
+    assert '""' in (line.strip() for line in held["pyzk/server/core/engine.py"])
 
 
 def test_nothing_is_compiled_at_its_start(pyz: Path, sources_alone: Path, tmp_path: Path) -> None:
