@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import select
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -13,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+
+from .support.needs import need
 
 ROOT = Path(__file__).parents[1]
 PLATFORMS = ("windows", "macos")
@@ -157,12 +161,37 @@ def test_a_variable_takes_epoll_away() -> None:
         )
 
 
-def test_conformance_without_epoll() -> None:
+SELECT_ALONE = {"PYZK_WITHOUT_EPOLL": "1", "PYTHONPATH": str(ROOT / "tests/support/select_alone")}
+"""The server takes the path without epoll, and trio and asyncio wait with ``select``."""
+
+
+def test_a_server_waits_with_select_alone(tmp_path: Path) -> None:
+    need(None if shutil.which("strace") else "no strace on the PATH")
+    calls = tmp_path / "calls"
+    waits = "/^(epoll_p?wait|p?poll|p?select)"
+    line = ["strace", "-f", "-qq", "-e", f"trace={waits}", "-o", str(calls), sys.executable]
+    line += ["-m", "pyzk.server", "--port", "0", "--end-with-stdin", "--log-level", "error"]
+    with subprocess.Popen(
+        line, cwd=ROOT, env={**os.environ, **SELECT_ALONE}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        client = KazooClient(process.stdout.readline().split()[-1].decode())
+        client.start()
+        client.create("/found")
+        client.stop()
+        client.close()
+        process.communicate()
+    assert process.returncode == 0
+    assert set(re.findall(r"^\d+ +(\w+)\(", calls.read_text(), re.MULTILINE)) <= {"select", "pselect6"}
+    assert "select" in calls.read_text()
+
+
+def test_conformance_with_select_alone() -> None:
     nightly = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
     folder = ROOT / "tests/conformance"
     files = [folder] if nightly else [folder / name for name in CONFORMANCE]
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-k", "ours", "--long", "whole"]
-    around = {**os.environ, "PYZK_WITHOUT_EPOLL": "1", "HYPOTHESIS_PROFILE": "ci"}
+    around = {**os.environ, **SELECT_ALONE, "HYPOTHESIS_PROFILE": "ci"}
     line = [sys.executable, "-m", "pytest", *options, *map(str, files)]
     done = subprocess.run(line, cwd=ROOT, env=around, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
