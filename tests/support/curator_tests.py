@@ -4,9 +4,10 @@
 tag of the installed jars (Debian 12: ``apache-curator-5.4.0``). Its sources are copied to a temporary
 folder, the imports are changed there, also in the base classes of these tests, and each class runs in a JVM
 of its own, one after the other. The result is the table of docs/curator-tests.md. With ``--theirs`` the
-imports stay: the same tests with Curator's own servers. Classes that need a library beside Curator and JUnit
-are named, and not run. ``TestCleanState``, which many tests close their client with, needs Awaitility: it is
-replaced by one that closes the client, as the original does by default.
+imports stay: the same tests with Curator's own servers. Classes that need a library which is not installed
+are named, and not run: Debian has ``libmockito-java`` and ``libcommons-math-java``. ``TestCleanState``, with
+which many tests close their client, needs Awaitility: a class that closes the client, as the original does
+by default, takes its place.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -30,8 +31,14 @@ from . import jvm
 ROOT: Final = Path(__file__).parents[2]
 HELPERS: Final = ROOT / "examples/java/src/main/java"
 JARS: Final = (*jvm.CURATOR, *jvm.CURATOR_TEST, *jvm.JUNIT, "junit-jupiter-params.jar", "guava.jar")
-LIBRARIES: Final = ("mockito", "awaitility", "assertj", "commons.math")
-"""What some of the tests need beside Curator and JUnit."""
+LIBRARIES: Final = {
+    "mockito": ("mockito-core.jar", "byte-buddy.jar", "byte-buddy-agent.jar", "objenesis.jar"),
+    "commons.math": ("commons-math.jar",),
+    "awaitility": ("awaitility.jar",),
+    "assertj": ("assertj-core.jar",),
+}
+"""What some of the tests need beside Curator and JUnit, and the jars."""
+_ALL_JARS: Final = (*JARS, *(jar for jars in LIBRARIES.values() for jar in jars))
 _IMPORT = re.compile(
     r"^import org\.apache\.curator\.test\.(Testing(?:Server|Cluster|ZooKeeperServer));", re.MULTILINE
 )
@@ -89,11 +96,12 @@ def changed(text: str, package: str) -> str:
 
 
 def copied(
-    checkout: Path, folder: Path, *, theirs: bool = False, libraries: Sequence[str] = LIBRARIES
+    checkout: Path, folder: Path, *, theirs: bool = False, libraries: Collection[str] = LIBRARIES.keys()
 ) -> tuple[list[Path], list[str]]:
     """Copy the sources; returns their files, and the names of the classes left out for want of a library.
 
     :param theirs: with the imports that they have.
+    :param libraries: those that are not installed.
     """
     tests = checkout / "curator-recipes/src/test/java"
     base = checkout / "curator-test/src/main/java"
@@ -119,7 +127,7 @@ def compiled(sources: Sequence[Path], folder: Path) -> Path:
     """Compile the tests and our classes; returns the folder of the classes."""
     classes = folder / "classes"
     files = map(str, (*sources, *sorted(HELPERS.rglob("*.java"))))
-    options = ["-nowarn", "-Xlint:-deprecation", "-d", str(classes), "-cp", jvm.class_path(JARS)]
+    options = ["-nowarn", "-Xlint:-deprecation", "-d", str(classes), "-cp", jvm.class_path(_ALL_JARS)]
     subprocess.run(jvm.tool("javac", *options, *files), check=True)
     return classes
 
@@ -138,7 +146,7 @@ def run(name: str, classes: Path, patience: float) -> Result:
     reports = classes.parent / "reports" / name
     launcher = ["org.junit.platform.console.ConsoleLauncher", "--disable-banner", f"--reports-dir={reports}"]
     command = jvm.java(
-        *launcher, f"--select-class={name}", _LIMIT, jars=JARS, folders=(classes,), log_level="off"
+        *launcher, f"--select-class={name}", _LIMIT, jars=_ALL_JARS, folders=(classes,), log_level="off"
     )
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     (classes.parent / "reports").mkdir(exist_ok=True)
@@ -169,6 +177,15 @@ def read(name: str, report: Path, is_over: bool = True) -> Result:
     return Result(short, len(cases), failures, float(suite.get("time", "0")), is_over)
 
 
+def absent() -> list[str]:
+    """The libraries that are not installed."""
+    return [
+        name
+        for name, jars in LIBRARIES.items()
+        if not all(Path(place).exists() for place in jvm.class_path(jars).split(os.pathsep))
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.curator_tests", description=__doc__)
     parser.add_argument("checkout", type=Path, help="of Apache Curator, at the tag of the installed jars")
@@ -180,7 +197,9 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="curator-") as place:
         folder = Path(place)
-        sources, left_out = copied(given.checkout, folder / "sources", theirs=given.theirs)
+        sources, left_out = copied(
+            given.checkout, folder / "sources", theirs=given.theirs, libraries=absent()
+        )
         classes = compiled(sources, folder)
         tests = [source for source in sources if is_a_test(source)]
         names = [
