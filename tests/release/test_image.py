@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,9 @@ from ruamel.yaml import YAML
 
 from pyzk.server.app import image
 from pyzk.server.config import overrides
+from release.build import build
+
+from .test_packages import files_of_the_code
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = Path(__file__).parent / "compose"
@@ -220,6 +224,11 @@ def run(command: list[str], around: Mapping[str, str], given: str = "") -> subpr
     return subprocess.run(command, env=around, input=given, capture_output=True, text=True)
 
 
+def test_the_page_has_each_file_and_the_line_that_changes() -> None:
+    rows = re.findall(r"^\| `(\S+\.yaml)` \| `image: (\S+)` \|", (ROOT / "docs/install.md").read_text(), re.M)
+    assert dict(rows) == {path.name: service(path.name)["image"] for path in COMPOSE.iterdir()}
+
+
 @pytest.mark.parametrize(
     "name", ["bitnami-health.yaml", "bitnami-many.yaml", "official.yaml", "confluent.yaml"]
 )
@@ -292,18 +301,31 @@ exec chroot . setpriv --reuid 1000 --regid 1000 --clear-groups "$@"
 """
 
 
+def copied(source: Path) -> None:
+    """Copy what the ``.dockerignore`` lets the builder see."""
+    source.mkdir()
+    for line in (ROOT / ".dockerignore").read_text().splitlines():
+        path = ROOT / line.removeprefix("!")
+        if line.startswith("!") and path.is_dir():
+            shutil.copytree(path, source / path.name, symlinks=True)
+        elif line.startswith("!"):
+            shutil.copy(path, source)
+
+
+def test_what_the_builder_sees_can_be_installed(tmp_path: Path) -> None:
+    copied(tmp_path / "source")
+    with zipfile.ZipFile(build("wheel", tmp_path / "source", tmp_path)) as wheel:
+        assert {name for name in wheel.namelist() if name.startswith("pyzk/")} == files_of_the_code()
+
+
 @pytest.mark.skipif(
     profile.get_current_profile_name() != "nightly" or os.geteuid() != 0,
     reason="nightly, by root on Linux: it installs what the image has",
 )
 def test_the_steps_of_the_dockerfile_in_a_chroot(tmp_path: Path) -> None:
     source, root = tmp_path / "source", tmp_path / "root"
-    source.mkdir()
+    copied(source)
     root.mkdir()
-    taken = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
-    for name in taken:
-        copy = shutil.copy if (ROOT / name).is_file() else shutil.copytree
-        copy(ROOT / name, source / name, **({"symlinks": True} if (ROOT / name).is_dir() else {}))
     commands = [re.sub(r"^--mount=\S+ ", "", words) for name, words in steps() if name == "RUN"]
     (entry,) = (json.loads(words) for name, words in steps() if name == "ENTRYPOINT")
     around = {
