@@ -32,8 +32,10 @@ def make(python: Path, pyz: Path, to: Path) -> None:
     """
     top = to.name.removesuffix(".tar.gz")
     written = io.BytesIO()
-    with tarfile.open(python) as given, tarfile.open(fileobj=written, mode="w") as packed:
-        names = set(given.getnames())
+    with tarfile.open(python) as given:  # read once, in its order: a compressed file has no other places
+        members = [(member, given.extractfile(member).read() if member.isfile() else b"") for member in given]  # type: ignore[union-attr]
+    with tarfile.open(fileobj=written, mode="w") as packed:
+        names = {member.name for member, _ in members}
         if "python/python.exe" in names:
             raise SystemExit("no file for Windows: trio needs cffi there, which is compiled")
         if "python/bin/python3" not in names:
@@ -47,13 +49,12 @@ def make(python: Path, pyz: Path, to: Path) -> None:
         for name in ("pyzk", "pyzk-lock", "pyzk-server"):
             program(f"bin/{name}", _LAUNCHER.format(name).encode())
         program("pyzk-server.pyz", pyz.read_bytes())
-        for member in sorted(given.getmembers(), key=lambda member: member.name):
+        for member, content in sorted(members, key=lambda found: found[0].name):
             if not _LEFT_OUT.match(f"{member.name}/" if member.isdir() else member.name):
-                content = given.extractfile(member) if member.isfile() else None
                 member.name = f"{top}/{member.name}"
                 if member.islnk():
                     member.linkname = f"{top}/{member.linkname}"
-                add(packed, member, content)
+                add(packed, member, io.BytesIO(content) if member.isfile() else None)
     compress(written.getvalue(), to)
 
 

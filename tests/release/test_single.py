@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import subprocess
 import sys
@@ -159,6 +160,19 @@ def test_the_file_with_a_python(pyz: Path, tmp_path: Path) -> None:
     (tmp_path / "on-the-path").symlink_to(top / "bin/pyzk-server")
     with running(tmp_path / "on-the-path", cwd=tmp_path) as (hosts, _):
         assert "zookeeper" in said_by(top / "bin/pyzk", "--hosts", hosts, "ls", "/", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_the_python_is_read_once(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compressed file is read from its beginning again for each step back."""
+    names = {"python/bin/python3.13": b"", **{f"python/lib/{20 - number}": b"x" for number in range(count)}}
+    python = stand_in(tmp_path / "given.tar.gz", names)
+    (tmp_path / "pyz").write_bytes(b"")
+    rewind = gzip._GzipReader._rewind  # type: ignore[attr-defined]
+    rewinds: list[object] = []
+    monkeypatch.setattr(gzip._GzipReader, "_rewind", lambda self: (rewinds.append(self), rewind(self)))  # type: ignore[attr-defined]
+    tarball.make(python, tmp_path / "pyz", tmp_path / "out.tar.gz")
+    assert len(rewinds) <= 1
 
 
 @pytest.mark.parametrize("name", ["python/python.exe", "something"])
