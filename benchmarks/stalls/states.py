@@ -40,19 +40,23 @@ def crowd(scene: Scene) -> None:
 
 def sessions(scene: Scene) -> None:
     """A hundred thousand sessions whose clients are gone, and which all expire in the same tick."""
-    end = time.monotonic() + scene.size(40) + 2.5
-    _open_sessions(scene, lambda: int(1000 * (end - time.monotonic())))
+    some = scene.size(1000)
+    began = time.monotonic()
+    _open_sessions(scene, some, lambda: 4000)
+    needed = 2 * (time.monotonic() - began) * scene.size(100_000) / some
+    end = time.monotonic() + max(scene.size(40), needed) + 2.5
+    _open_sessions(scene, scene.size(100_000), lambda: int(1000 * (end - time.monotonic())))
     scene.kept["end"] = end + 1.0
 
 
 def residents(scene: Scene) -> None:
     """A hundred thousand sessions whose clients are gone, and which last."""
-    _open_sessions(scene, lambda: LONG)
+    _open_sessions(scene, scene.size(100_000), lambda: LONG)
 
 
-def _open_sessions(scene: Scene, timeout: Callable[[], int]) -> None:
+def _open_sessions(scene: Scene, count: int, timeout: Callable[[], int]) -> None:
     """:param timeout: returns the timeout of a session that begins, in ms."""
-    for size in portions(scene.size(100_000), 100):
+    for size in portions(count, 100):
         socks = []
         for _ in range(size):
             sock = scene.connect()

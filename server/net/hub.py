@@ -13,8 +13,8 @@ The rules:
 3. After a slice of turns trio's other tasks run: timers, TLS clients, HTTP. The hubs of an ensemble take
    turns more often (:attr:`Hub.share`), because the clients of one server wait for the turns of the other
    servers.
-4. If very many sockets are ready, clients that end their session are served after all others, for 4 slices a
-   turn. The end of a session costs three times as much as a small request, and its client waits for nothing
+4. If very many sockets are ready, clients that end their session or connection are served after all others,
+   for 4 slices a turn. An end costs three times as much as a small request, and its client waits for nothing
    else.
 5. The replies of a turn are sent in about 8 groups, then events and long output. Sending an event to many
    clients takes many turns, and no reply waits for that.
@@ -55,8 +55,8 @@ _FEW = 8
 """The number of clients that may each work for a whole slice in one turn. If more are ready, they share that
 time."""
 _BUSY = 4 * SLICE
-"""Seconds of a turn for clients with input left over from earlier turns, and for ends of very many
-sessions."""
+"""Seconds of a turn for clients with input left over from earlier turns, and for ends if they are very
+many."""
 _MANY = 1000
 """The number of ready sockets that are served in the order of their arrival, whatever they request. The
 poller returns 1,023 at once by default."""
@@ -224,22 +224,22 @@ class Hub:
             self._send()
 
     def _ends_last(self, now: float) -> Iterator[tuple[int, int]]:
-        """Yield all ready clients. Clients that end their session come last, until their part of the turn is
-        over; the rest of them is ready in the next turn too."""
+        """Yield all ready clients. Clients that end their session or connection come last, until their part
+        of the turn is over; the rest of them is ready in the next turn too."""
         ends = []
         for fd, event in self._poll_all():
-            if event & _IN and self._asks_to_end(fd):
-                ends.append((fd, event))
+            if event & _IN and (last := self._last_words(fd)) is not None:
+                ends.append((fd, event, last))
             else:
                 yield fd, event
         self._send()
         # of the processor: on a machine that does much else a turn would look at very many, and end a few
         end = time.thread_time() + _BUSY
-        for number, each in enumerate(ends, 1):
-            yield each
+        for number, (fd, event, _) in enumerate(ends, 1):
+            yield fd, event
             if time.thread_time() > end:
                 if self._catching_up:
-                    self._touch([fd for fd, _ in ends[number:]], now)
+                    self._touch([fd for fd, _, last in ends[number:] if last], now)
                 return
 
     def _touch(self, fds: Sequence[int], now: float) -> None:
@@ -250,16 +250,17 @@ class Hub:
             if link is not None and link.connection.session is not None:
                 self._service.engine.sessions.touch(link.connection.session, at)
 
-    def _asks_to_end(self, fd: int) -> bool:
-        """Return whether a client has sent only the request that ends its session."""
+    def _last_words(self, fd: int) -> bytes | None:
+        """Return what a client has sent, if that is only the request that ends its session, or nothing but
+        the end of the connection; None otherwise."""
         link = self._links.get(fd)
         if link is None:
-            return False
+            return None
         try:
             data = link.sock.recv(1 + _END_SIZE, socket.MSG_PEEK)
         except OSError:
-            return False
-        return len(data) == _END_SIZE and data.endswith(_END)
+            return None
+        return data if not data or (len(data) == _END_SIZE and data.endswith(_END)) else None
 
     def _share_turn(self, ready: int) -> None:
         self._ready = ready

@@ -156,10 +156,11 @@ async def test_a_session_whose_time_runs_out_while_others_are_served_is_listened
 
 
 @pytest.mark.parametrize("whole", [False, True])
-async def test_a_crowd_that_ends_its_sessions_is_served_behind_others(
-    monkeypatch: pytest.MonkeyPatch, whole: bool
+@pytest.mark.parametrize("closes", [True, False], ids=["sessions", "connections"])
+async def test_a_crowd_that_goes_is_served_behind_others(
+    monkeypatch: pytest.MonkeyPatch, whole: bool, closes: bool
 ) -> None:
-    """Behind others, and not after its sessions have expired; but a test may ask for all at once."""
+    """Behind others; who closes a session does so before it expires. But a test may ask for all at once."""
     monkeypatch.setattr("pyzk.server.net.hub._MANY", 8)
     monkeypatch.setattr("pyzk.server.net.hub._BUSY", 0.0)  # one in each turn of the hub
     count = 50
@@ -172,7 +173,7 @@ async def test_a_crowd_that_ends_its_sessions_is_served_behind_others(
                 await receive(client, 40)
                 client.setblocking(True)
             for client in crowd:
-                client.sendall(wire.CLOSE_SESSION)
+                client.sendall(wire.CLOSE_SESSION) if closes else client.shutdown(socket.SHUT_WR)
             bystander.sendall(PING)
             clock.jump(60)  # twice the timeout
             server.receive(whole)
@@ -180,11 +181,14 @@ async def test_a_crowd_that_ends_its_sessions_is_served_behind_others(
             left = len(server.service.connections) - 1
             assert left == (0 if whole else count - 1)
             server.advance(clock.now())
-            assert server.service.engine.stats.sessions_expired == 0
-            for client in crowd:
+            assert server.service.engine.stats.sessions_expired == (0 if closes else count)
+            for client in crowd if closes else ():
                 assert await receive(client, PONG) == PONG
+            for client in crowd:
+                client.setblocking(False)
                 await trio.lowlevel.wait_readable(client)
                 assert client.recv(1) == b""
+            assert len(server.service.engine.sessions) == 1
 
 
 @pytest.mark.parametrize("frozen", [False, True])
