@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ...protocol.framing import FrameBuffer
 from ...protocol.operations import CLOSE_SESSION, PING
 from ...protocol.records import ConnectRequest
 from ..core.watches import Notification
@@ -60,6 +61,8 @@ class FromStart(Gate):
 
     def closed(self, connection: Connection, reason: str) -> None:
         self._note("closed", connection, reason)
+        if not connection.is_foreign:
+            connection.input = FrameBuffer(0)  # a note must not keep what the client has sent
 
     def handle(self, connection: Connection, op: int, frame: bytes, now: float) -> tuple[int, int, bytes]:
         if self._running is None and op in (PING, CLOSE_SESSION):

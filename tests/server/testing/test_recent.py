@@ -58,6 +58,18 @@ async def test_it_begins_with_the_first_client() -> None:
         assert {entry.connection for entry in entries} <= {0, 1}
 
 
+async def test_nothing_is_kept_of_what_was_sent_by_who_has_gone_without_a_session() -> None:
+    async with served() as server:
+        stream = await trio.open_tcp_stream(*server.address)
+        await stream.send_all((1000).to_bytes(4) + bytes(500))  # half a frame
+        while not (connections := list(server.service.connections)) or not len(connections[0].input):
+            await trio.lowlevel.checkpoint()
+        await stream.aclose()
+        while server.service.connections:
+            await trio.lowlevel.checkpoint()
+        assert len(connections[0].input) == 0
+
+
 async def test_what_came_before_the_first_request_has_its_own_time() -> None:
     async with served() as server:
         server.clock.jump(1)
