@@ -10,11 +10,11 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from ..config.members import Configuration
-from ..core.txn import Change, Txn
+from ..core.txn import AnyEffect, Change, Create, Multi, SetData, Txn
 
-_KEPT = 1000
-"""The number of entries that are kept for servers that return. A server that has missed more gets a copy of
-a tree."""
+_KEPT, _BYTES = 1000, 16 * 2**20
+"""The number of entries, and the bytes of their data, that are kept for servers that return. A server that
+has missed more gets a copy of a tree."""
 
 Result: TypeAlias = tuple[int, int, bytes]
 """A reply: zxid, error code, body."""
@@ -73,6 +73,7 @@ class Log:
         self.proposed: list[Proposal] = []
         self.on_commit: Callable[[Txn], object] | None = None
         self._kept: deque[Proposal] = deque()
+        self._size = 0  # bytes of their data
 
     @property
     def last_zxid(self) -> int:
@@ -92,13 +93,31 @@ class Log:
         """
         self.committed += 1
         self._kept.append(proposal)
+        self._size += _size_of(proposal.txn.effect)
         if self.on_commit is not None:
             self.on_commit(proposal.txn)
         if self.proposed and proposal in self.proposed:
             self.proposed.remove(proposal)
-        if len(self._kept) > _KEPT and max(applied) > self.first_kept:
-            self._kept.popleft()
+        if len(self._kept) > _KEPT or self._size > _BYTES:
+            self._drop(max(applied) - self.first_kept)
+
+    def _drop(self, most: int) -> None:
+        """Drop the oldest entry, and more if all together are too large.
+
+        :param most: how many may go, as some server has applied them.
+        """
+        for _ in range(most):
+            self._size -= _size_of(self._kept.popleft().txn.effect)
+            if self._size <= _BYTES:
+                break
 
     def since(self, position: int) -> Sequence[Proposal]:
         """List the entries after the first ``position``; all of them must be kept."""
         return list(islice(self._kept, position - self.first_kept, None))
+
+
+def _size_of(effect: AnyEffect) -> int:
+    """Return the bytes of what clients have sent in an effect, roughly."""
+    if isinstance(effect, Multi):
+        return sum(map(_size_of, effect.effects))
+    return len(effect.path) + len(effect.data or b"") if isinstance(effect, Create | SetData) else 0

@@ -10,7 +10,8 @@ import pytest
 from pyzk.protocol import records as r
 from pyzk.protocol.multi import MultiOp, encode_multi
 from pyzk.protocol.operations import OpCode
-from pyzk.server.core.txn import Refused, Txn
+from pyzk.protocol.records import OPEN_ACL
+from pyzk.server.core.txn import Create, Delete, Multi, Refused, SetData, Txn
 from pyzk.server.ensemble import log as module
 from pyzk.server.ensemble.links import Links
 from pyzk.server.ensemble.log import Log, Proposal
@@ -66,6 +67,26 @@ def test_so_many_entries_are_kept_unless_all_servers_lack_them(monkeypatch: pyte
     log.commit(proposal(8), [2, 8])
     assert log.first_kept == 2
     assert [each.zxid for each in log.since(4)] == [5, 6, 7, 8]
+
+
+def test_what_is_kept_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BYTES", 1000)
+    log = Log()
+
+    def commit(zxid: int, effect: Any, applied: list[int]) -> None:
+        log.commit(Proposal(Txn(zxid, 0, 0, effect), (zxid, 0, b"")), applied)
+
+    for zxid in range(1, 5):
+        commit(zxid, SetData("/a", bytes(398), 0), [0, 0])
+    assert log.first_kept == 0, "nobody has them"
+    commit(5, Create("/a", "a", bytes(198), OPEN_ACL, 0), [0, 4])
+    assert [each.zxid for each in log.since(log.first_kept)] == [3, 4, 5]
+    commit(6, Delete("/a", "a"), [5])
+    assert log.first_kept == 2
+    commit(7, Multi((SetData("/a", None, 0), SetData("/a", bytes(396), 0))), [5])
+    assert [each.zxid for each in log.since(log.first_kept)] == [4, 5, 6, 7]
+    commit(8, SetData("/a", bytes(2000), 0), [8])
+    assert log.first_kept == 8
 
 
 # --- links -------------------------------------------------------------------------------------------------
