@@ -89,7 +89,7 @@ def test_a_client_goes_on_with_its_session_after_a_kill(tmp_path: Path) -> None:
     ("flags", "reason"),
     [
         (["--data-repair"], "--data-repair is for --data"),
-        (["--data", "{}", "--load", "x"], "--load and --data both say what to start with"),
+        (["--data", "{}", "--load", "x"], "--load and --data both name the data to start with"),
         (["--data", "{}/file"], "--data: cannot use"),
         (["--data-log", "{}"], "--data-log is for --data"),
         (["--load-mask", "/secret"], "--load-mask is for --load"),
