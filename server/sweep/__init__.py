@@ -29,6 +29,8 @@ from .lab import Lab
 from .model import NotControlled
 from .report import Report, SweepFailed
 from .run import InProcess, Scenario
+from .silence import silence_told
+from .stage import Stage
 
 __all__ = ["FAULTS", "Lab", "NotControlled", "Report", "Scenario", "SweepFailed", "sweep"]
 
@@ -76,10 +78,9 @@ def sweep(
     title = getattr(scenario, "__name__", "scenario")
     if replay is not None:
         tokens.check(replay, in_ensemble=in_ensemble)
-        results = explore.replay(subject, replay)
-    else:
-        plan = explore.Plan(chosen(faults or (), in_ensemble=in_ensemble), orders, budget, tuple(allow))
-        results = explore.carry_out(subject, plan, first)
+    plan = explore.Plan(chosen(faults or (), in_ensemble=in_ensemble), orders, budget, tuple(allow))
+    with silence_told(lambda: Stage.made):
+        results = explore.replay(subject, replay) if replay else explore.carry_out(subject, plan, first)
     report = Report(results, title)
     if report.failed:
         raise SweepFailed(report)

@@ -37,6 +37,8 @@ _RACING: Final = 2
 """Clients of the planted race."""
 _ATTEMPTS: Final = 3
 """How often a run is tried that is not the one that was ordered, where that may be."""
+_LONGEST: Final = 300
+"""Steps of a run that is made shorter. One that has more hangs in a loop."""
 _SHOWN: Final = 3
 """Kinds of failures of which the least run is shown; the table has all bad cells."""
 
@@ -337,7 +339,7 @@ def _shorten(
         actors, outcome = tried, found
         return True
 
-    while left > 0:
+    while left > 0 and len(outcome.actors) <= _LONGEST:
         if any(is_better(actors[:length]) for length in range(min(len(actors), left))):
             continue
         if not any(is_better(tried) for tried in list(_joined(outcome.actors))[:left]):

@@ -24,6 +24,10 @@ class NotControlled(Exception):
     """The sweep does not decide what happens, so it cannot say that a scenario holds."""
 
 
+class Endless(Exception):
+    """A run makes step after step, and does not end."""
+
+
 @attrs.frozen
 class Step:
     """One thing that one client does, or hears of.

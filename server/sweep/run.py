@@ -22,7 +22,7 @@ from .driver import Driver, TrioDriver
 from .faults import FAULTS
 from .judging import first_line, innermost, judge_error, look_at_what_is_left
 from .lab import BaseLab, Lab
-from .model import Cell, NotControlled, Outcome
+from .model import Cell, Endless, NotControlled, Outcome
 from .no_log import no_log
 from .orders import Order
 from .selfcheck import planted_race, planted_race_of_threads
@@ -54,7 +54,7 @@ class InProcess:
 
     @property
     def most_shortening(self) -> int:
-        return 60 if is_in_threads(self._scenario) else 200
+        return 40 if is_in_threads(self._scenario) else 200
 
     def run(self, order: Order, cell: Cell | None = None) -> Outcome:
         return run(self._scenario, order, cell, self._ensemble)
@@ -82,7 +82,10 @@ def run(scenario: Scenario, order: Order, cell: Cell | None = None, ensemble: in
         try:
             trio.run(_main, scenario, order, cell, ensemble, outcome, clock=clock)
         except BaseExceptionGroup as errors:
-            raise innermost(errors) from None
+            error = innermost(errors)
+            if not isinstance(error, Endless):
+                raise error from None
+            outcome.judge("hang", str(error))
     return outcome
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import attrs
 import trio
@@ -24,10 +24,11 @@ from ..net.connection import Connection
 from ..testing.observers import Observer
 from . import footprints
 from .faults import FAULTS
-from .model import EVENT, POINT, Cell, Outcome, Request, Step, without_numbers
+from .model import EVENT, POINT, Cell, Endless, Outcome, Request, Step, without_numbers
 from .orders import Order
 from .servers import Held, Servers
 
+_MOST_STEPS: Final = 5000
 _UUID: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 _SESSION: Final = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 
@@ -56,8 +57,11 @@ class Stage(Observer):
     """
     :param clients: those whose requests it puts in order.
     :param cell: the fault that is to happen.
+    :cvar made: how many steps have been made, in all runs.
     :ivar is_open: whether everything is held.
     """
+
+    made: ClassVar[int] = 0
 
     def __init__(self, clients: Clients, order: Order, cell: Cell | None, outcome: Outcome) -> None:
         self.servers = clients.servers
@@ -149,9 +153,14 @@ class Stage(Observer):
         running = held.server.running
         op, frame = running.gate.request_held(held.message.number)
         ephemerals = running.engine.tree.ephemerals.get(held.connection.session_id, ())
-        return Step(client, self.words(held.message.text), footprints.of_request(op, frame, ephemerals))
+        footprint = footprints.of_request(op, frame, ephemerals) | {("client", client, False)}
+        return Step(client, self.words(held.message.text), footprint)
 
     def _make(self, choices: dict[str, _Choice]) -> None:
+        """:raises Endless: there have been so many steps that there is no end in sight."""
+        Stage.made += 1
+        if len(self.outcome.steps) >= _MOST_STEPS:
+            raise Endless(f"{_MOST_STEPS:,} steps, and no end in sight")
         steps = {actor: choice.step for actor, choice in choices.items()}
         actor = self._order.pick(steps)
         self.outcome.enabled.append(list(steps.values()))

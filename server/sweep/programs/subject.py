@@ -29,7 +29,7 @@ from ..dpor import Diverged
 from ..faults import FAULTS
 from ..judging import innermost, look_at_what_is_left
 from ..lab import BaseLab
-from ..model import Cell, NotControlled, Outcome
+from ..model import Cell, Endless, NotControlled, Outcome
 from ..no_log import no_log
 from ..orders import Order, Rounds
 from .asking import Desk, Scene
@@ -161,6 +161,9 @@ class Programs:
                 except* Diverged as errors:
                     await self._end_all()
                     raise innermost(errors) from None
+                except* Endless as errors:
+                    await self._end_all()
+                    outcome.judge("hang", str(innermost(errors)))
         return outcome
 
     async def _with_programs(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
+import sys
 from functools import partial
 from itertools import count
 
@@ -17,6 +19,8 @@ from pyzk.server.sweep import (
     Scenario,
     SweepFailed,
     scenarios,
+    silence,
+    stage,
     sweep,
     tokens,
 )
@@ -94,7 +98,13 @@ def _every_outcome(scenario: Scenario, most: int) -> set[tuple[str, str]]:
     raise AssertionError(f"more than {most} orders")
 
 
-SMALL = [bugs.lost_update, bugs.check_then_create, bugs.stale_read, bugs.name_by_count, bugs.sum_of_two]
+SMALL = [
+    bugs.lost_update,
+    bugs.check_then_create,
+    bugs.stale_read,
+    bugs.name_by_count,
+    bugs.sum_of_two,
+]
 
 
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda bug: bug.__name__)
@@ -105,6 +115,28 @@ def test_reduction_misses_no_outcome(scenario: Scenario) -> None:
         explorer.learn()
         found.add((outcome.verdict, outcome.detail))
     assert found == _every_outcome(scenario, 3000)
+
+
+def test_an_event_and_a_request_of_the_same_client_come_in_both_orders() -> None:
+    async def scenario(lab: Lab) -> None:
+        lab.server.load({"/x": "", "/y": ""})
+        first, second = await lab.client("a"), await lab.client("b")
+
+        async def read() -> None:
+            _, _, watch = await first.get_and_watch("/x")
+            await first.get("/y")
+            await first.get("/y")
+            await watch.wait()
+
+        await lab.together(read, partial(second.set, "/x", b"new"))
+
+    explorer, behind = Explorer(), set()
+    while explorer.more:
+        outcome = run(scenario, explorer.order())
+        explorer.learn()
+        if "a^" in outcome.actors:
+            behind.add(outcome.actors[: outcome.actors.index("a^")].count("a"))
+    assert behind == {1, 2, 3}, "before the second request, before the third, and behind it"
 
 
 async def careful(lab: Lab) -> None:
@@ -156,6 +188,42 @@ def test_a_hang_says_where_everybody_waits() -> None:
     assert finding.outcome.verdict == "hang"
     assert finding.outcome.waiting.keys() == {"a", "b"}
     assert "a waits in test_sweep.py" in str(error)
+
+
+def test_steps_without_an_end_are_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "_MOST_STEPS", 50)
+
+    async def scenario(lab: Lab) -> None:
+        zk = await lab.client("a")
+
+        async def work() -> None:
+            while not await zk.exists("/never"):
+                await lab.point()
+
+        await lab.together(work)
+
+    error = failing(scenario)
+    (finding,) = error.report.results.findings
+    assert (finding.outcome.verdict, finding.outcome.detail) == ("hang", "50 steps, and no end in sight")
+
+
+def test_nobody_waits_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(silence, "_SILENCE", 0.05)
+    said = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+
+    async def scenario(lab: Lab) -> None:
+        zk = await lab.client("a")
+
+        async def work() -> None:
+            await zk.exists("/")
+            while not said.getvalue():  # in real time, for as long as nothing is said
+                pass
+
+        await lab.together(work)
+
+    sweep(scenario, faults=None, orders=None)
+    assert "sweep: no step for 0.05 s: it waits in test_sweep.py:" in said.getvalue()
 
 
 @pytest.mark.parametrize("fault", [name for name, fault in FAULTS.items() if fault.of != "ensemble"])
