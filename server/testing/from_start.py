@@ -7,6 +7,7 @@ that import takes some 20 ms, once.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +23,8 @@ from ..net.server import Server
 if TYPE_CHECKING:
     from .running import Running
 
-_MOST: Final = 1000
-"""The largest number of notes: of more clients without a request only the first are kept."""
+MOST_NOTES: Final = 200
+"""The largest number of notes: the last are kept, as others may ask by words for days before a client comes."""
 
 
 class FromStart(Gate):
@@ -32,15 +33,14 @@ class FromStart(Gate):
     def __init__(self, server: Server) -> None:
         self._server = server
         self._zxid = server.service.engine.zxid
-        self._noted: list[tuple[float, str, tuple[Any, ...]]] = []
+        self._noted: deque[tuple[float, str, tuple[Any, ...]]] = deque(maxlen=MOST_NOTES)
         self._running: Running | None = None
         server.controls = server.service.gate = self
         server.service.engine.on_txn = partial(self._note, "transaction")
 
     def _note(self, what: str, *arguments: Any) -> None:
         """Note a call of a method of :class:`.history.Recorder`."""
-        if len(self._noted) < _MOST:
-            self._noted.append((self._server.clock.now(), what, arguments))
+        self._noted.append((self._server.clock.now(), what, arguments))
 
     def opened(self, connection: Connection) -> None:
         self._note("opened", connection)
@@ -79,5 +79,5 @@ class FromStart(Gate):
             server.service.engine.on_txn = None
             self._running = Running(server, server.clock, record=None, history_limit=HISTORY_LIMIT)
             Recent(self._running).replay(self._zxid, self._noted)
-            self._noted = []
+            self._noted.clear()
         return self._running

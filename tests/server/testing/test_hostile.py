@@ -301,7 +301,7 @@ def test_the_documentation_has_the_figures() -> None:
         f"are up to {hostile._LONGEST:g} s late",
         f"| {percent['disconnect'] + percent['lose_reply']:g} % of requests lose their connection, half",
         f"{percent['refuse']:g} % of handshakes are not answered",
-        f"without one up to {hostile._LATEST:g} s late",
+        f"or up to {hostile._LATEST:g} s late",
     ):
         assert said in section
 

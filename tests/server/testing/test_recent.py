@@ -18,7 +18,7 @@ from pyzk.server.config.settings import Settings
 from pyzk.server.net.clock import Clock
 from pyzk.server.net.server import Server
 from pyzk.server.testing import Controls
-from pyzk.server.testing.from_start import FromStart
+from pyzk.server.testing.from_start import MOST_NOTES, FromStart
 from pyzk.server.testing.history import Entry
 from pyzk.server.testing.recent import ENTRIES, HOLE
 from pyzk.server.testing.takeover import controls_of
@@ -78,6 +78,17 @@ async def test_what_came_before_the_first_request_has_its_own_time() -> None:
             await zk.exists("/a")
             opened, *_, reply = controls_of(server).history()
     assert (round(opened.time), round(reply.time)) == (1, 3)
+
+
+async def test_the_first_client_is_known_however_often_words_were_asked_before() -> None:
+    async with served() as server:
+        for _ in range(MOST_NOTES):
+            async with await trio.open_tcp_stream(*server.address) as stream:
+                await stream.send_all(b"ruok")
+                assert await stream.receive_some() == b"imok"
+        async with client_of(server) as zk:
+            await zk.exists("/a")
+            assert "session begins, timeout 40 s" in words(controls_of(server))
 
 
 async def test_a_reader_changes_nothing() -> None:
@@ -169,7 +180,7 @@ from functools import partial
 import trio
 from pyzk.server.app.serve import serve
 from pyzk.server.config.settings import Settings
-from pyzk.server.testing.from_start import FromStart
+from pyzk.server.testing.from_start import MOST_NOTES, FromStart
 
 async def main():
     async with trio.open_nursery() as nursery:
