@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .running import Running
 
 MOST_NOTES: Final = 200
-"""The largest number of notes: the last are kept, as others may ask by words for days before a client comes."""
+"""The largest number of notes, the last ones: health may be asked for days before a client comes."""
 
 
 class FromStart(Gate):
