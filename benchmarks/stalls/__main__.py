@@ -254,6 +254,12 @@ def page(machine: str, rows: Iterable[Sequence[str]], quick: bool) -> str:
     )
 
 
+def rows_of(text: str) -> dict[str, list[str]]:
+    """The rows of a page, by their cases."""
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return {row[0]: row for row in rows[2:]}
+
+
 def command_of(text: str) -> list[str]:
     """A server's command: a virtual environment's, or the one given."""
     python = Path(text) / "bin" / "python"
@@ -311,7 +317,11 @@ def main() -> int:
     )
     add("--compare", metavar="VENV_OR_COMMAND", help="another server, measured in turns with this one")
     add("--command", metavar="VENV_OR_COMMAND", help="another server instead of this one")
-    add("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    add(
+        "--write",
+        action="store_true",
+        help=f"write {PAGE.relative_to(ROOT)}; with --only, the rows of these cases",
+    )
     add("--json", type=Path, metavar="FILE", help="write the figures here too")
     arguments = parser.parse_args()
     cases = chosen(arguments.only)
@@ -365,7 +375,8 @@ def main() -> int:
             stage.clear()
     print(f"{bad} of {len(cases) * len(stages)} are not as they should be" if bad else "all as it should be")
     if arguments.write:
-        PAGE.write_text(page(machine, rows.values(), arguments.quick))
+        kept = rows_of(PAGE.read_text()) if arguments.only else {}
+        PAGE.write_text(page(machine, (kept | rows).values(), arguments.quick))
         print(f"wrote {PAGE.relative_to(ROOT)}")
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")

@@ -185,6 +185,10 @@ def test_the_page_of_the_stalls_has_columns_for_the_history() -> None:
     (first,) = (number for number, name in enumerate(head) if name.startswith("with history"))
     assert shown[first - 1] == "good"
     assert shown[-1] == "TOO LONG |"
+    assert stalls.rows_of(stalls.page("here", [row, ["other", *row[1:]]], False)) == {
+        case.name: row,
+        "other": ["other", *row[1:]],
+    }
 
 
 def test_the_cost_of_files_is_measured() -> None:
