@@ -296,8 +296,11 @@ class Service:
             return stopwatch() > end
 
         while self._timers and self._timers[0][0] <= now:
-            when, callback = self._timers.pop(0)
-            self.engine.advance(milliseconds(when))
+            due = milliseconds(self._timers[0][0])
+            self.engine.advance(due, is_over)
+            if self.engine.next_deadline() <= due:  # the rest of what is due before this timer
+                return
+            _, callback = self._timers.pop(0)
             try:
                 callback()
             except Exception:

@@ -191,10 +191,12 @@ async def test_a_crowd_that_goes_is_served_behind_others(
             assert len(server.service.engine.sessions) == 1
 
 
+@pytest.mark.parametrize("timer", [False, True], ids=["", "timer"])
 @pytest.mark.parametrize("frozen", [False, True])
 async def test_much_that_falls_due_at_once_is_done_bit_by_bit(
-    autojump_clock: trio.testing.MockClock, frozen: bool
+    autojump_clock: trio.testing.MockClock, frozen: bool, timer: bool
 ) -> None:
+    """If a timer is due too, it comes when everything before it is done."""
     async with running(Clock(frozen=frozen), min_session_timeout=4000, max_client_connections=0) as server:
         service = server.service
         service.stopwatch = itertools.count(0.0, 1.0).__next__
@@ -210,11 +212,15 @@ async def test_much_that_falls_due_at_once_is_done_bit_by_bit(
             look(whole)
 
         server._hub.look = noting_look
+        at_timer: list[int] = []
+        if timer:
+            service.call_at(server.clock.now() + 9, lambda: at_timer.append(len(service.engine.sessions)))
         if frozen:
             server.clock.jump(10)
             server.clock.wake()
         await trio.sleep(10)
         assert len(service.engine.sessions) == 0
+        assert at_timer == [0] * timer
         seen = {*left, 0} if frozen else set(left)  # a frozen clock ends no tick after the last of them
         assert seen == set(range(101)), "all who are ready are served between two expired sessions"
 
