@@ -14,7 +14,7 @@ from pyzk.protocol.records import ACL, OPEN_ACL, Id
 from pyzk.server.config.settings import Settings
 from pyzk.server.core import acl as acl_module
 from pyzk.server.core import sessions, stats, tree
-from pyzk.server.core.acl import AccessControl, Denied, LongACL, shared_acl
+from pyzk.server.core.acl import AccessControl, Denied, LongACL, add_identities, shared_acl
 from pyzk.server.core.engine import Engine
 from pyzk.server.core.quota import ROOT
 from pyzk.server.core.reaper import Reaper
@@ -73,6 +73,20 @@ def test_what_auth_stands_for_must_fit_into_a_packet(missing: int) -> None:
             access.validate(asked, mine, "/p")
     else:
         assert len(access.validate(asked, mine, "/p")) == 6
+
+
+@pytest.mark.parametrize(("letters", "fits"), [(2**16 - 10, True), (2**16 - 9, False)])
+def test_the_identities_of_a_connection_have_65536_letters(letters: int, fits: bool) -> None:
+    known = [Id("ip", "10.0.0.123")]
+    assert len("10.0.0.123") == 10
+    earned = [Id("digest", "x" * letters)]
+    if fits:
+        add_identities(known, earned)
+        assert known[1:] == earned
+    else:
+        with pytest.raises(AuthFailedError, match="of 65,536 characters in all"):
+            add_identities(known, earned)
+        assert len(known) == 1
 
 
 @pytest.mark.parametrize(("entries", "has_index"), [(8, False), (9, True)])
@@ -527,6 +541,15 @@ def test_who_watches_the_znode_above_alone_is_not_told_of_what_is_below() -> Non
     assert watches.created("/a/b/c", "/a/b") == [(CREATED, "/a/b/c", ["anne"])]
     assert watches.data_changed("/ab") == []
     assert watches.data_changed("/a") == [(CHANGED, "/a", ["anne", "bert", "carl"])]
+
+
+@pytest.mark.parametrize("path", ["/x", "/ax", "/a/x", "/a/b-"])
+def test_all_below_is_watched_whatever_the_last_letter(path: str) -> None:
+    watches: WatchManager[str] = WatchManager()
+    watches.add_recursive(path, "anne")
+    for below in (path, f"{path}/c", f"{path}/c/x"):
+        assert watches.data_changed(below) == [(CHANGED, below, ["anne"])]
+    assert watches.data_changed(f"{path}x") == watches.data_changed(path[:-1]) == []
 
 
 def test_who_was_forgotten_and_watched_all_below_is_told_of_nothing() -> None:
