@@ -303,13 +303,16 @@ def test_a_task_that_enters_a_block_hears_once_that_an_outer_one_was_cancelled(l
         yield
 
     async def hold() -> None:
-        async with TaskBlock(loop, outer()):
+        around = TaskBlock(loop, outer())
+        async with around:
             with pytest.raises(asyncio.CancelledError):
                 async with TaskBlock(loop, inner()):
                     pass
             heard.append("once")
-            await asyncio.to_thread(loop.look, lambda: None)  # what the loop has posted has come
-            await asyncio.sleep(0)
+            agent = around._body.agent  # type: ignore[union-attr]
+            await asyncio.to_thread(wait_until, lambda: agent._shielded)  # it has told its caller
+            for _ in range(3):
+                await asyncio.sleep(0)
             heard.append("and no more")
 
     async def main() -> None:
