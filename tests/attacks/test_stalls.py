@@ -307,9 +307,10 @@ def test_nothing_is_left_of_tls_handshakes_that_are_not_finished() -> None:
 
 
 def test_nothing_is_left_of_tls_clients_that_stayed_for_long() -> None:
-    """Long is what the garbage collector takes for it: many objects have been made meanwhile."""
+    """Long is what the garbage collector takes for it: many objects have been made meanwhile. A history would
+    keep something of the large requests that make them."""
     count = 100
-    with attacked(**tls_config()) as server:
+    with attacked((*servers.OURS, "--record", "none"), **tls_config()) as server:
         cleaner = server.client()
 
         def crowd() -> int:
