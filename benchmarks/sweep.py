@@ -10,17 +10,25 @@ Seconds are those of the processor, of this process with its threads: another pr
 from __future__ import annotations
 
 import argparse
+import json
+import runpy
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from pyzk.server.sweep import SweepFailed, explore, sweep
+import kazoo
+
+from pyzk.server.sweep import SweepFailed, explore, sweep, tokens
 from pyzk.server.sweep.dpor import Explorer
-from pyzk.server.sweep.model import Outcome, switches
+from pyzk.server.sweep.faults import chosen
+from pyzk.server.sweep.model import Cell, Outcome, switches
 from pyzk.server.sweep.orders import PCT, POS, Order, Random, Replay, Rounds
 from pyzk.server.sweep.run import InProcess, Scenario, run
 from tests.server.sweep import bugs
@@ -31,6 +39,29 @@ from tests.server.sweep.test_threads import lock as kazoo_lock
 LONG = 1e6  # seconds: a budget that no machine uses up
 FAMILIES = ("lock", "write lock", "semaphore", "counter", "queue")
 SEEDS = 20
+FOUND = Path(__file__).parents[1] / "examples" / "found"
+TOKENS = [
+    ("kazoo_counter", "f1-a3-reply-lost", "wrong"),
+    ("kazoo_counter", "f1-b5-reply-lost", "wrong"),
+    ("kazoo_counter", "f1-a3-gone-mid", "wrong"),
+    ("kazoo_counter", "f1-a3-lost", "ok"),
+    ("kazoo_counter", "f1-a3-restart", "wrong"),
+    ("kazoo_double_barrier", "f1-a2-cut-after", "hang"),
+    ("kazoo_locking_queue", "f1-b5-reply-lost", "wrong"),
+    ("kazoo_locking_queue_watch", "f1-consumer1-cut-after", "wrong"),
+    ("kazoo_queue", "f1-a4-reply-lost", "wrong"),
+    ("kazoo_queue", "f1-a4-gone-mid", "wrong"),
+    ("lost_registration", "f1-a1-ghost", "wrong"),
+    ("lock", "f1-a3-reply-lost", "ok"),
+    ("lock", "f1-b2-restart", "ok"),
+    ("lock", "f1-a2-gone-mid", "ok"),
+    ("lock", "o1-", "ok"),
+    ("lock", "o1-3a,2b,a,b", "ok"),
+    ("lock", "o1-4b,a", "ok"),
+    ("lock", "o1-2a,4b,3a", "ok"),
+    ("lock", "o1-a,3b,2a,b", "ok"),
+    ("lock", "o1-b,a,b,a,b,a", "ok"),
+]
 
 
 class Figures:
@@ -100,7 +131,7 @@ class Figures:
         wanted, false, differ, made = self._some(2000), 0, 0, 0
         subject = InProcess(kazoo_lock)
         base = run(kazoo_lock, Rounds())
-        cells = list(explore._cells(base, explore_faults()))
+        cells = list(explore._cells(base, chosen("zookeeper")))
         while made < wanted:
             for cell in cells[: wanted - made]:
                 first, again = subject.run(Rounds(), cell), subject.run_again(Rounds(), cell)
@@ -130,23 +161,43 @@ class Figures:
         for scenario in bugs.ORDERS:
             seconds, results = measured(partial(swept, scenario, faults=None))
             actors = results.findings[0].outcome.actors
-            most, longest = max(most, switches(actors[:-1])), max(longest, seconds)
+            most, longest = max(most, switches(actors)), max(longest, seconds)
         yield (
             "bugs of order, shortened",
             f"at most {most} switches; found and shortened in {longest:.1f} s at most",
         )
+
+    def tokens(self) -> Iterator[tuple[str, str]]:
+        """Tokens, as they were found once: each must come to the same verdict with every Python and kazoo."""
+        right = 0
+        for name, token, verdict in TOKENS:
+            scenario = kazoo_lock if name == "lock" else runpy.run_path(str(FOUND / f"{name}.py"))["scenario"]
+            which = tokens.read(token)
+            cell = which if isinstance(which, Cell) else None
+            order = Rounds() if isinstance(which, Cell) else Replay(which)
+            right += run(scenario, order, cell).verdict == verdict
+        python = ".".join(map(str, sys.version_info[:3]))
+        yield f"tokens, {python}, kazoo {kazoo.__version__}", f"{right} of {len(TOKENS)} hold (20 of 20)"
+
+    def greenlets(self) -> Iterator[tuple[str, str]]:
+        """A program with gevent, from outside: how often a token comes to the same steps."""
+        program = FOUND.parent / "sweep" / "greenlets.py"
+        seen: Counter[str] = Counter()
+        with TemporaryDirectory() as folder:
+            report = Path(folder, "report.json")
+            command = [str(Path(sys.executable).with_name("pyzk-sweep")), "--json", str(report)]
+            command += ["--replay", "f1-a2-reply-lost", "--", sys.executable, str(program)]
+            for _ in range(self._some(40)):
+                subprocess.run(command, capture_output=True, check=False)
+                seen[str([each["steps"] for each in json.loads(report.read_text())["findings"]])] += 1
+        alike = max(seen.values())
+        yield "replays, gevent with pyzk-sweep", f"{alike} of {self._some(40)} alike"
 
     def unused(self) -> Iterator[tuple[str, str]]:
         """What is loaded where nothing is swept."""
         code = "import sys, pyzk.server.testing.plugin; print(sum('sweep' in name for name in sys.modules))"
         loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         yield "unused", f"{loaded.stdout.strip()} modules of it are loaded with the plugin (0)"
-
-
-def explore_faults() -> list[str]:
-    from pyzk.server.sweep.faults import chosen
-
-    return chosen("zookeeper")
 
 
 def measured(call: Callable[[], Any]) -> tuple[float, Any]:
