@@ -2,23 +2,24 @@
 
 The rules:
 
-* A caller asks one thing at a time and waits for the answer. It asks for a call (:class:`Call`), or says that
-  it has ended what it had to do in between (:class:`Leave`).
-* To enter a block is a call, too: of a function that enters the block, and then has the caller run its body
-  (:class:`Body`) before it leaves the block. So is a call that calls back, as ``election.run(lead)`` does.
-* A call that waits for requests alone (``zk.get``) is done without a task, and so without a switch to one.
-* The answer to an ask is its result, its error, or a body to run. Between the body's beginning and its
-  :class:`Leave` the agent does what the caller asks inside of the block.
-* When trio cancels a block around the agent, the call that is under way ends as :class:`Interrupted`, and so
-  does each later one. A caller that is in its own code is told, if it can be (``Call.interrupt``). The block
-  itself stays until the caller leaves it: a thread cannot be stopped, and others must not have its lock
-  while it still works.
-* A caller that leaves a block because it was interrupted leaves it by trio's cancellation: then the block
-  finds the reason, and raises its error.
-* A caller that asks while it waits for an answer is the handler of a signal, or was interrupted: another
-  agent does that.
-* A caller that leaves a block has left those that were entered inside of it: a KeyboardInterrupt may come
-  between the entering of a block and its body, and then nobody leaves it.
+* A caller asks for one thing at a time and waits for the answer. It asks for a call (:class:`Call`), or says
+  that its body has ended (:class:`Leave`).
+* Entering a block is a call, too. Its function enters the block, has the caller run its body
+  (:class:`Body`), and leaves the block. A call that calls back, such as ``election.run(lead)``, works in the
+  same way.
+* A call that waits only for requests (``zk.get``) needs no task, and so no switch to a task.
+* The answer to an ask is a result, an error, or a body to run. From the body's beginning to its
+  :class:`Leave` the agent does the caller's calls inside the block.
+* When trio cancels a block around the agent, the current call ends as :class:`Interrupted`, and so does each
+  later call. ``Call.interrupt`` interrupts a caller that is in its own code, if that is possible. The block
+  itself stays until the caller leaves it, because a thread cannot be stopped, and others must not get its
+  lock while it still works.
+* When a caller leaves a block because it was interrupted, the agent leaves the block by trio's cancellation.
+  Then the block finds the reason, and raises its error.
+* If a caller asks while it waits for an answer, it is a signal handler or was interrupted. Then another
+  agent does the second call.
+* When a caller leaves a block, the agent first leaves all blocks inside it. A KeyboardInterrupt may come
+  after a block was entered and before its body begins, and then the caller never leaves this block.
 
 ::
 
@@ -53,32 +54,32 @@ Reply: TypeAlias = Callable[[Any, BaseException | None], None]
 AnyBlock: TypeAlias = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
 
 _IDLE_AGENTS = 100
-"""Agents that wait for a new caller. More callers at a time than that have new agents started: a task of trio
-costs some 20 us."""
+"""The largest number of agents that wait for a new caller. For more callers new agents are started: a task
+of trio costs about 20 us."""
 
 
 _BEGUN = {Grant.release, Grants.release}
-"""What is begun even if it was cancelled before, as trio begins it: it gives up for certain what is held."""
+"""Calls that begin even if they were cancelled before, as in trio: they always release what is held."""
 
-_LEFT = "this block was left before, at the latest with a block around it: leave the inner blocks first"
+_LEFT = "this block has already been left, perhaps with a block around it: leave the inner blocks first"
 
 
 class Interrupted(BaseException):
-    """The call was cancelled: by its caller, or because a block around it was. Its argument says what it has
-    waited for, if that is known."""
+    """The call was cancelled by its caller, or because a block around it was cancelled. The argument says
+    what the call waited for, if that is known."""
 
 
 class Call:
     """Something to call in the loop.
 
     :ivar holder: the caller: a thread or a task of asyncio.
-    :ivar reply: set by who asks.
+    :ivar reply: takes the answer; the caller's side sets it.
     :ivar interrupt: called in the loop when a block around a body of this call was cancelled.
-    :ivar scope: of the task that does it, while an agent does.
-    :ivar waits_for_requests: whether it waits for requests alone, and needs no task.
-    :ivar taskless: what does it without a task.
-    :ivar entered: whether it has entered a block, or called back.
-    :ivar taken: whether it has come to an agent.
+    :ivar scope: the cancel scope of the agent's task, while an agent does the call.
+    :ivar waits_for_requests: whether the call waits only for requests, and needs no task.
+    :ivar taskless: does the call without a task.
+    :ivar entered: whether the call has entered a block, or called back.
+    :ivar taken: whether an agent has the call.
     """
 
     __slots__ = (
@@ -129,14 +130,14 @@ class Call:
             self.taskless = Taskless(coroutine, self.reply)
 
     def do_directly(self) -> None:
-        """Do it without a task in the loop; called there."""
+        """Do the call in the loop without a task; called in the loop."""
         self.start()
 
     def forget(self) -> None:
-        """Have an agent begin with it anew; called in the loop."""
+        """Have an agent begin the call again; called in the loop."""
 
     def cancel(self) -> None:
-        """Cancel it; called in the loop."""
+        """Cancel the call; called in the loop."""
         self.cancelled = True
         if self.scope is not None:
             self.scope.cancel()
@@ -145,12 +146,12 @@ class Call:
 
 
 class Body:
-    """Something that the caller does in its own thread, while its agent waits for the end of it.
+    """Code that the caller runs in its own thread, while its agent waits for the end.
 
-    :ivar value: what the block gives to its body; the arguments of a callback.
+    :ivar value: the value that the block gives to its body, or the arguments of a callback.
     :ivar function: the callback; None for the body of a block.
-    :ivar over: whether it was left.
-    :ivar relied_on: what the caller relies on in the body, and in the blocks around it.
+    :ivar over: whether the body was left.
+    :ivar relied_on: the holds that the caller relies on in the body and in the blocks around it.
     """
 
     __slots__ = ("agent", "call", "function", "over", "relied_on", "value")
@@ -174,10 +175,10 @@ class Body:
 class Leave:
     """The end of a body.
 
-    :ivar value: what a callback has returned.
-    :ivar error: what the body has raised; :class:`Interrupted` if it was cancelled.
-    :ivar reply: set by who asks.
-    :ivar interrupted: with the answer: whether a block that is further out is cancelled.
+    :ivar value: the result of a callback.
+    :ivar error: the error of the body; :class:`Interrupted` if the body was cancelled.
+    :ivar reply: takes the answer; the caller's side sets it.
+    :ivar interrupted: set with the answer: whether an outer block is cancelled.
     """
 
     __slots__ = ("body", "error", "interrupted", "reply", "taken", "value")
@@ -195,7 +196,7 @@ class Leave:
         self.body.call.cancel()
 
     async def carry_out(self) -> Any:
-        """End the body in trio as it has ended at the caller."""
+        """End the body in trio in the way in which it ended for the caller."""
         if isinstance(self.error, Interrupted):
             await trio.lowlevel.checkpoint()  # a block around it was cancelled: it finds the reason
             self.cancel()  # the caller itself was
@@ -211,7 +212,7 @@ Ask: TypeAlias = Call | Leave
 class Agent:
     """A task of trio that works for one caller at a time.
 
-    :ivar holder: the caller; None while there is none.
+    :ivar holder: the caller, or None.
     """
 
     def __init__(self, agents: Agents) -> None:
@@ -247,8 +248,8 @@ class Agent:
             trio.lowlevel.reschedule(self._task)
 
     def do_directly(self, call: Call) -> bool:
-        """Do a call without this task, if the blocks around it are not cancelled. Returns whether it is done
-        so; called in the loop."""
+        """Do a call without this task, if the blocks around it are not cancelled. Returns whether it does
+        the call. It is called in the loop."""
         if not self._sleeping or self._shielded:
             return False
         self._direct = call
@@ -260,8 +261,8 @@ class Agent:
             self._shield.shield = False
 
     def finish(self) -> None:
-        """End a call that is in no block: the clients are closed, and it may wait for ever. A block is left
-        by its caller, and finds what it is told by the client."""
+        """End a call that is in no block: the clients are closed, so it may wait for ever. The caller leaves
+        its blocks itself, and the client tells the blocks why."""
         if not self._bodies and self._call is not None and not self._call.entered:
             self._call.cancel()
             self._answer(None, _closed())
@@ -289,7 +290,8 @@ class Agent:
                 ask.reply(None, _closed())
 
     async def body(self, value: Any, function: Callable[..., object] | None = None) -> Any:
-        """Have the caller run a body, and do what it asks meanwhile. Returns or raises what the body does."""
+        """Have the caller run a body, and do the caller's calls meanwhile. Returns or raises what the body
+        does."""
         assert self._call is not None
         call = self._call
         call.entered = True
@@ -396,7 +398,7 @@ async def enter(block: AnyBlock) -> bool:
 
 
 def calls_back(function: Callable[..., object]) -> Callable[..., Awaitable[Any]]:
-    """Make a function of trio of a callback that the waiting caller is to run."""
+    """Return a function for trio that has the waiting caller run a callback."""
 
     async def call(*args: Any) -> Any:
         return await _working.get().body(args, function)
@@ -405,7 +407,7 @@ def calls_back(function: Callable[..., object]) -> Callable[..., Awaitable[Any]]
 
 
 def calling_back(args: Iterable[Any]) -> tuple[Any, ...]:
-    """Return arguments, in which each function is one that the waiting caller is to run."""
+    """Return the arguments. Each function in them becomes a function that the waiting caller runs."""
     return tuple([calls_back(each) if callable(each) else each for each in args])
 
 
@@ -434,7 +436,8 @@ class Agents:
         self._nursery = nursery
 
     def finish(self) -> bool:
-        """End when no caller is in a block any more: all clients are closed. Returns whether that is now."""
+        """End when no caller is in a block any more: all clients are closed. Returns whether that is already
+        so."""
         self.finishing = True
         for agent in self._working():
             agent.finish()

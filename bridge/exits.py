@@ -1,20 +1,20 @@
 """Blocks that are left whatever happens.
 
 Python looks for signals at the first instruction of each function. So KeyboardInterrupt may come when a
-``with`` statement calls ``__exit__``, before anything that is written there: then nothing has left the
+``with`` statement calls ``__exit__``, before the first statement of this method. Then nothing has left the
 block, and nobody calls ``__exit__`` again.
 
 The rules:
 
 * A ``with`` statement takes ``__exit__`` before it calls ``__enter__``, keeps it until the block has ended,
   and drops it then, also after a failure. :class:`Exit` gives each statement an object of its own to keep.
-* :func:`guard`, called within ``__enter__``, hangs a generator on that object. The call of ``__exit__``
-  sends the generator what it is given, and the generator leaves the block. It is within ``try`` when it
-  goes on, so it catches an exception there, too.
-* If the call has not come so far, Python closes the generator with the object that was dropped: the block
-  is left before the exception reaches the next ``except``.
-* Where nobody keeps the object (``ExitStack``, which calls ``type(block).__exit__``), there is no
-  generator, and the call leaves the block itself.
+* :func:`guard`, called within ``__enter__``, ties a generator to that object. ``__exit__`` sends its
+  arguments to the generator, and the generator leaves the block. The generator continues inside a ``try``,
+  so it catches an exception there, too.
+* If ``__exit__`` was interrupted before that, Python drops the object and so closes the generator. Then the
+  block is left before the exception reaches the next ``except``.
+* If nobody keeps the object, there is no generator, and ``__exit__`` leaves the block itself. An example is
+  ``ExitStack``, which calls ``type(block).__exit__``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .agent import Interrupted
 
 F = TypeVar("F", bound=Callable[..., Any])
 Leave: TypeAlias = Callable[..., Any]
-"""Leaves a block, given what ``__exit__`` is given. Returns whether the block swallows the error."""
+"""Leaves a block, with the arguments of ``__exit__``. Returns whether the block swallows the error."""
 
 
 class _Taken(threading.local):
-    """:ivar last: the ``__exit__`` that was taken last in this thread."""
+    """:ivar last: the ``__exit__`` that this thread took last."""
 
     last: Callable[[], Any] = staticmethod(lambda: None)
 
@@ -45,7 +45,7 @@ _taken = _Taken()
 class Exit:
     """The ``__exit__`` of a class.
 
-    :param leave: called with an object of the class and what ``__exit__`` is given, if there is no guard.
+    :param leave: called with an object of the class and the arguments of ``__exit__``, if there is no guard.
     """
 
     def __init__(self, leave: Leave) -> None:
@@ -61,16 +61,16 @@ class Exit:
 
 
 def leaves(function: F) -> F:
-    """Decorate the ``__exit__`` of a class: as type checkers see it, that changes nothing."""
+    """Decorate the ``__exit__`` of a class. For type checkers this changes nothing."""
     return cast("F", Exit(function))
 
 
 def guard(block: Any, leave: Leave, abandon: Callable[[], object]) -> None:
     """Have a block left when its ``with`` statement has ended; called within ``__enter__``.
 
-    :param block: whose ``__enter__`` it is.
-    :param leave: called with what ``__exit__`` is given.
-    :param abandon: leaves the block if it was not left; else it does nothing. It must not raise.
+    :param block: the object that is entered.
+    :param leave: called with the arguments of ``__exit__``.
+    :param abandon: leaves the block, unless it was left before. It must not raise.
     """
     exit = _taken.last()
     if exit is not None and exit.args[1] is block and not exit.args[2]:

@@ -1,4 +1,5 @@
-"""The table of what has a face, and how each member of it is used: what :mod:`.generate` reads.
+"""The table of the classes and functions that have faces, and how their members are used. :mod:`.generate`
+reads it.
 
 Everything else that the client and the recipes export (errors, operations, records, options) is the same in
 all faces.
@@ -113,8 +114,8 @@ MODULES: dict[str, dict[Any, set[str]]] = {
         CacheEvents: {"note"},
     },
 }
-"""The modules of a face, each of which may use those before it. For each: its classes and functions, with the
-members and parameters of these that are for recipes only."""
+"""The modules of a face; each may use the modules before it. A module has its classes and functions, and for
+each the members and parameters that only recipes use."""
 
 FACED: dict[type, set[str]] = {
     thing: hidden
@@ -140,29 +141,29 @@ IN_LOOP = {
     "ZooKeeper.submit",
     "Session.changes",
 }
-"""Members that do not wait, but are used in the loop only."""
+"""Members that do not wait, but may be used only in the loop."""
 
 UNTIL_LIMIT = {"Grant.check"}
-"""Such members that say what holds now. The caller may be stopped between the answer of the loop and its own
-next step, so the limit of the hold is compared with the clock in the caller's thread as well."""
+"""Members of that kind that say what is held now. The caller may be stopped between the answer of the loop
+and its next step. So the caller's thread compares the limit of the hold with the clock, too."""
 
 UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics", "ZooKeeper.watch_count"}
-"""Members that are read in the loop as long as it runs: they tell of calls that callers make
-themselves, too (:mod:`.direct`), and count what the loop may change meanwhile."""
+"""Members that are read in the loop while it runs. They also count calls that callers make themselves
+(:mod:`.direct`), and the loop may change the figures meanwhile."""
 
 CALLS_BACK = {"LeaderElection.run", "retry"}
-"""Functions that call a function of their caller, and wait for it."""
+"""Functions that call a function of the user, and wait for it."""
 
 WAIT_FOR_REQUESTS = {"Pending", "ZooKeeper"}
-"""Classes whose methods wait for requests alone: they need no task (:class:`.Taskless`)."""
+"""Classes whose methods wait only for requests, and so need no task (:class:`.Taskless`)."""
 
 WAIT_FOR_MORE = {"ZooKeeper.update_hosts"}
-"""Their methods that wait for more than requests."""
+"""Methods of these classes that wait for more than requests."""
 
 
 def _in_sequence(cls: type) -> set[str]:
-    """Return the methods of a class that send one request after the other, and use no watches: they await
-    ``_call``, or such a method, and nothing else."""
+    """Return the methods of a class that send one request after the other and use no watches. They await
+    ``_call`` or another such method, and nothing else."""
     (node,) = ast.parse(inspect.getsource(cls)).body
     assert isinstance(node, ast.ClassDef)
     methods = [each for each in node.body if isinstance(each, ast.AsyncFunctionDef)]

@@ -1,10 +1,10 @@
 """Writes ``pyzk.blocking`` and ``pyzk.aio``: python -m pyzk.bridge.generate
 
 A package for threads and one for asyncio have the classes of the client and of the recipes, with the same
-names, signatures and docstrings: their *faces*. This writes them as source, from the source of the originals;
-a test checks that what is written is up to date. The rules:
+names, signatures and docstrings: their *faces*. This program writes the source of the faces from the source
+of the originals. A test checks that the written files are up to date. The rules:
 
-* A class keeps its public members. Each becomes one of its face, by its kind:
+* A face has the public members of its class. The kind of a member changes so:
 
   =============================================  ========================  ===========================
   in trio                                        for threads               for asyncio
@@ -17,17 +17,17 @@ a test checks that what is written is up to date. The rules:
   :class:`trio.Event`                            ``threading.Event``       ``asyncio.Event``
   =============================================  ========================  ===========================
 
-* The body of a method calls the original one by what :mod:`.objects`, :mod:`pyzk.blocking.face` and
-  :mod:`pyzk.aio.face` have for that. It returns at once what these return: where Python looks for signals in
-  between, an exception would lose it.
-* A method that does not wait, and that uses the clock or changes what belongs to the loop, is called in the
-  loop (``IN_LOOP``), and so is what tells of all calls (``UP_TO_DATE``). The others are called where they
-  are.
-* The type of a field is that of its annotation, or that of the parameter, the literal or the class which
-  ``__init__`` gives to it.
+* The body of a method calls the original method with functions of :mod:`.objects`, :mod:`pyzk.blocking.face`
+  and :mod:`pyzk.aio.face`. It returns their result at once: if Python looked for signals in between, an
+  exception would lose the result.
+* A method that does not wait is called in the loop if it uses the clock or changes objects of the loop
+  (``IN_LOOP``), or if it counts all calls (``UP_TO_DATE``). Other such methods are called in the caller's
+  thread.
+* The type of a field is its annotation, or the type of the value that ``__init__`` gives to it: a parameter,
+  a literal or a new object.
 * A name in an annotation is imported from where it is defined. If its definition mentions a class that has a
-  face (the options of locks do), the definition is copied, with the face. A default that is the name of a
-  number is written as that number.
+  face (the options of locks do), the definition is copied, with the face. If a default is the name of a
+  number, the number is written.
 * :mod:`.faced` says which module has what, and how its members are used.
 """
 
@@ -60,7 +60,7 @@ _PROTOCOLS = {
     *("__contains__", "__enter__", "__exit__", "__getitem__"),
 }
 _SCALARS = {"str", "bytes", "int", "float", "bool", "None", "Stat", "object"}
-"""Types of which nothing has a face."""
+"""Types without a face, and without parts that have one."""
 _GRANTS_AS_SEQUENCE = """
 @overload
 def __getitem__(self, at: int) -> Grant: ...
@@ -80,9 +80,10 @@ class Side:
 
     :ivar head: the docstring of the package.
     :ivar waits: whether methods that wait are ``async def``.
-    :ivar base: the base of its classes; ``calls``: what its functions use, and ``room``: the module of that.
+    :ivar base: the base of its classes; ``calls``: the object that its functions use, and ``room``: the
+        module of that object.
     :ivar words: pairs of a pattern and its replacement, for docstrings.
-    :ivar extras: what the package exports besides, by module.
+    :ivar extras: the other exports of the package, by module.
     """
 
     name: str
@@ -189,7 +190,8 @@ def _package(side: Side, defined: dict[str, str]) -> str:
 class Written:
     """One module of a face.
 
-    :param defined: names, and the modules of the face that define them: those that are copied here are added.
+    :param defined: names, and the modules of the face that define them. The names that are copied into this
+        module are added.
     """
 
     def __init__(self, side: Side, name: str, defined: dict[str, str]) -> None:
@@ -436,7 +438,7 @@ class Written:
         return ast.unparse(changed)
 
     def _know(self, name: str, module: ModuleType) -> None:
-        """See to it that this module knows a name that a module of trio's uses."""
+        """Import or copy a name that the module for trio uses."""
         if hasattr(builtins, name) or name in self._type_variables:
             return
         if name in self._defined:
@@ -484,7 +486,7 @@ class Written:
 
 
 class _Annotation(ast.NodeTransformer):
-    """Changes an annotation of trio's into that of a face."""
+    """Changes an annotation for trio into the annotation of a face."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
@@ -513,7 +515,7 @@ class _Annotation(ast.NodeTransformer):
 
 
 def _way(where: str) -> str:
-    """Return what calls a method that waits."""
+    """Return the expression that calls a method that waits."""
     if where in faced.CALLS_BACK:
         return "_call_back"
     if where in faced.DIRECT:
@@ -530,7 +532,7 @@ def _passed(arguments: ast.arguments, hidden: set[str]) -> list[str]:
 
 
 def _set_by(init: ast.FunctionDef) -> dict[str, ast.expr | None]:
-    """Return the fields that ``__init__`` sets, and their types; None if that cannot be seen."""
+    """Return the fields that ``__init__`` sets, each with its type, or None if the type cannot be seen."""
     found: dict[str, ast.expr | None] = {}
     arguments = [*init.args.posonlyargs, *init.args.args, *init.args.kwonlyargs]
     parameters = {argument.arg: argument.annotation for argument in arguments}
@@ -547,7 +549,7 @@ def _set_by(init: ast.FunctionDef) -> dict[str, ast.expr | None]:
 
 
 def _type_of(value: ast.expr, parameters: dict[str, ast.expr | None]) -> ast.expr | None:
-    """Return the type of what ``__init__`` gives to a field; None if that cannot be seen."""
+    """Return the type of the value that ``__init__`` gives to a field, or None if it cannot be seen."""
     if isinstance(value, ast.Name):
         return parameters.get(value.id)
     if isinstance(value, ast.Constant):

@@ -3,14 +3,14 @@
 The rules:
 
 * The loop runs in a daemon thread from the first :meth:`Loop.attach` to the last :meth:`Loop.detach`.
-* Whoever wants something from the loop posts it into its :class:`Mailbox`. A post costs a wake-up only if no
+* Other threads post functions for the loop into its :class:`Mailbox`. A post costs a wake-up only if no
   other post is waiting.
-* The interpreter closes what is left open when it exits: sessions are closed as if their blocks had ended. So
-  does a child of multiprocessing.
-* A handler of a signal may use all this while its thread does. An exception that it raises leaves nothing
-  half done: what :meth:`Loop.attach` has begun, :meth:`Loop.leave_all` ends.
-* A process that was forked has the objects of its parent, but not the thread. Each use of them raises an
-  error there; new clients get a loop of their own.
+* When the interpreter exits, open sessions are closed as if their blocks had ended. A child of
+  multiprocessing closes its sessions, too.
+* A signal handler may use the loop while its thread is using it. If the handler raises an exception, nothing
+  stays half done: :meth:`Loop.leave_all` ends what :meth:`Loop.attach` has begun.
+* A forked process has the objects of its parent, but not the thread. Each use of these objects raises an
+  error in the fork; new clients get a loop of their own.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Loop:
     """A trio loop in a daemon thread.
 
     :ivar parent: the id of the process that has started it.
-    :ivar forked: whether this process is a fork of that one.
+    :ivar forked: whether this process is a fork of the parent.
     :ivar started: whether its thread runs, or has run.
     :ivar exiting: whether the interpreter exits.
-    :ivar lenders: what is done as the loop begins to wait, and as it goes on (:mod:`.direct`).
+    :ivar lenders: called when the loop begins to wait, and when it continues (:mod:`.direct`).
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Loop:
 
     @staticmethod
     def attach(user: object) -> Loop:
-        """Return the loop of this process, for one client more. If this is interrupted, call
+        """Return the loop of this process, for one more client. If this method is interrupted, call
         :meth:`leave_all`.
 
         :param user: stands for the client.
@@ -113,14 +113,14 @@ class Loop:
 
     @staticmethod
     def leave_all(user: object) -> None:
-        """Note that a client has closed, whichever loop it has used. To call it again does nothing."""
+        """Note that a client has closed, whichever loop it used. A second call does nothing."""
         for loop in list(_loops):
             if loop.started:
                 loop.detach(user)
 
     def detach(self, user: object) -> None:
-        """Note that a client has closed. With the last one the loop ends, after the callers that are still in
-        blocks have left them. To call it again does nothing but to see to that."""
+        """Note that a client has closed. With the last one the loop ends, after all callers have left their
+        blocks. A second call only makes sure of that."""
         global _shared
         if self.forked:
             return
@@ -135,7 +135,7 @@ class Loop:
                 self._thread.join()
 
     def stop(self, patience: float) -> None:
-        """End the loop as it is, and wait for that.
+        """End the loop at once, and wait for its end.
 
         :param patience: seconds to wait at most.
         """
@@ -147,7 +147,7 @@ class Loop:
     # --- what it does ------------------------------------------------------------------------------------
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Have the loop call ``function(*args)``, which must not raise.
+        """Make the loop call ``function(*args)``, which must not raise.
 
         :raises RuntimeError: this process is a fork of the one that the loop belongs to.
         :raises ClosingError: the loop has ended: the clients were closed.
@@ -167,8 +167,8 @@ class Loop:
         self._agents.dispatch(ask)
 
     def allows(self, call: Call) -> bool:
-        """Return whether a caller may do a call itself, while the loop waits. It may not after a call that
-        the loop was asked for: requests are sent in the order of the calls."""
+        """Return whether a caller may do a call itself, while the loop waits. It may not if the loop still
+        has an earlier call: requests are sent in the order of the calls."""
         return not self._mailbox.is_woken and self._agents.allow(call)
 
     def look(self, function: Callable[..., T], *args: Any) -> T:
@@ -238,9 +238,9 @@ _told: dict[str, int] = {}
 
 
 def _close_with_child() -> None:
-    """Have clients closed where this process is a child that ends by ``os._exit``: then the interpreter calls
-    nothing. multiprocessing and billiard call functions of their own before. A worker of billiard's pool does
-    not; Celery sends a signal there."""
+    """Make a child process that ends by ``os._exit`` close its clients: then the interpreter calls nothing.
+    multiprocessing and billiard call their own functions before the end. A worker of billiard's pool does
+    not, but Celery sends a signal there."""
     for name in ("multiprocessing", "billiard"):
         package, util = sys.modules.get(name), sys.modules.get(f"{name}.util")
         if package is None or util is None or _told.get(name) == os.getpid():

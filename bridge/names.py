@@ -32,8 +32,8 @@ def _nodes(module: ModuleType) -> list[ast.stmt]:
 
 @functools.cache
 def origin(name: str, module: ModuleType) -> tuple[ModuleType, ast.stmt | None]:
-    """Return the module that defines a name which another one uses, and the definition if that is in pyzk. A
-    whole module has its import as the definition."""
+    """Return the module that defines a name which another module uses, and the definition if it is in pyzk.
+    For a whole module the definition is its import."""
     for node in _nodes(module):
         if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
             source = importlib.import_module("." * node.level + (node.module or ""), module.__package__)
@@ -52,8 +52,8 @@ def origin(name: str, module: ModuleType) -> tuple[ModuleType, ast.stmt | None]:
 
 
 def mentions_face(definition: ast.stmt | None, home: ModuleType) -> bool:
-    """Return whether a definition names a class that has a face, or is a TypeVar. Then each face has its
-    own."""
+    """Return whether a definition names a class that has a face, or is a TypeVar. Then each face has its own
+    definition."""
     if isinstance(definition, ast.ClassDef):
         if not any(
             "Dict" in ast.unparse(base) or "Options" in ast.unparse(base) for base in definition.bases
@@ -86,12 +86,12 @@ def _leads_to_face(name: str, home: ModuleType) -> bool:
 
 
 def rank(name: str) -> int:
-    """Return whether a name is that of a constant, a class or something else, as ruff sorts names."""
+    """Return whether a name is a constant, a class or something else, as ruff sorts names."""
     return 0 if name.isupper() else 1 if name[0].isupper() else 2
 
 
 def _sorted(names: Iterable[str]) -> list[str]:
-    """Sort what is imported as ruff does."""
+    """Sort imports as ruff does."""
     return sorted(names, key=lambda name: (rank(name.partition(" ")[0].rstrip(",")), name.lower()))
 
 

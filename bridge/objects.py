@@ -1,11 +1,12 @@
-"""Objects of trio's behind faces: what goes to the loop is unwrapped, and what comes from it is wrapped.
+"""Faces and their objects for trio: values that go to the loop are unwrapped, and values from the loop are
+wrapped.
 
 The rules:
 
-* A face holds an object of trio's (``_trio``), and the loop in which that lives (``_loop``). An object of
-  trio's has one face at a time: the grant that two calls return is one object for the user, too.
-* The classes of the faces are source (:mod:`.generate`). Each names the class of trio's that it is the face
-  of; a class of trio's without a face has that of its next base.
+* A face has an object for trio (``_trio``), and the loop in which that object is used (``_loop``). An object
+  has one face at a time: if two calls return one grant, the user gets one object, too.
+* The classes of the faces are source (:mod:`.generate`). Each names its class for trio; a class without a
+  face has the face of its next base.
 * The methods of :class:`Face` are what the bodies of generated methods call, beside those of
   :class:`pyzk.blocking.face.ThreadFace` and :class:`pyzk.aio.face.TaskFace`.
 """
@@ -30,7 +31,7 @@ from .loop import Loop
 P = ParamSpec("P")
 
 _NOTICES = {"on_lost", "on_revoke"}
-"""Options that take a function of the user, call it, and do not wait for it."""
+"""Options that take a function of the user, and call it without waiting for it."""
 
 _SCALARS = {str, bytes, int, float, bool, type(None), Stat}
 """Types of most arguments and results, which are passed on as they are."""
@@ -55,7 +56,7 @@ class Face:
             cls._faces.types[of] = cls
 
     def __init__(self) -> None:
-        raise TypeError(f"{type(self).__name__} is made by the client and its recipes, not by its users")
+        raise TypeError(f"{type(self).__name__} objects are made by the client and its recipes, not by users")
 
     def __repr__(self) -> str:
         return repr(self._trio)
@@ -72,12 +73,12 @@ class Face:
     # --- for the bodies of methods -----------------------------------------------------------------------
 
     def _make(self, *args: Any, **kwargs: Any) -> None:
-        """Make the object of trio's."""
+        """Make the object for trio."""
         loop, args, kwargs = self._faces.unwrap(type(self).__name__, args, kwargs)
         self._faces.adopt(self, self._of(*args, **kwargs), loop)
 
     def _wrap(self, value: Any) -> Any:
-        """Return what the user sees of a value of trio's."""
+        """Return the value that the user gets for a value from trio."""
         return self._faces.wrap(value, self._loop)
 
     def _notice(self, function: Callable[..., object]) -> Callable[..., None]:
@@ -89,19 +90,19 @@ class Face:
         return self._loop.look(lambda: self._wrap(function(*args, **kwargs)))
 
     def _look_if_open(self, function: Callable[[], object]) -> Any:
-        """Do what :meth:`_look` does; when the loop has ended, call the function here."""
+        """Call a function as :meth:`_look` does, or in this thread if the loop has ended."""
         try:
             return self._look(function)
         except ClosingError:
             return self._wrap(function())
 
     def _look_until_limit(self, function: Callable[[], object]) -> Any:
-        """Do what :meth:`_look` does; once more, if the limit of the hold is over by then."""
+        """Call a function as :meth:`_look` does, and again if the limit of the hold has passed meanwhile."""
         value = self._look(function)
         return self._look(function) if self._trio.hold.limit <= time.monotonic() else value
 
     def _begin(self) -> Self:
-        """Enter the block of a watch, which cancels it at the end."""
+        """Enter the block of a watch, which cancels the watch at its end."""
         guard(self, partial(_cancelling, self), partial(_abandoning, self))
         return self
 
@@ -112,7 +113,8 @@ class Face:
         self._open.setdefault(self._faces.holder(), []).append(block)
 
     def _innermost(self) -> Any:
-        """Return the innermost block of the caller; if it has none, of the only one who has."""
+        """Return the innermost block of the caller. If the caller has none and only one other caller has a
+        block, return that."""
         return self._open[self._user()][-1]
 
     def _user(self) -> object:
@@ -124,13 +126,13 @@ class Face:
         return holder
 
     def _left(self) -> Any:
-        """Return the innermost block, and forget it."""
+        """Remove and return the innermost block."""
         block = self._innermost()
         self._closed(block)
         return block
 
     def _closed(self, block: Any) -> None:
-        """Forget a block. To call it again does nothing."""
+        """Forget a block. A second call does nothing."""
         for holder, blocks in list(self._open.items()):
             if block in blocks:
                 blocks.remove(block)
@@ -151,7 +153,7 @@ class Objects:
     """The objects of one face.
 
     :ivar package: the name of its package, below ``pyzk``.
-    :ivar types: the face of each class that has one; None for those that have none.
+    :ivar types: the face of each class, or None for a class without a face.
     """
 
     def __init__(self, package: str) -> None:
@@ -164,23 +166,23 @@ class Objects:
         raise NotImplementedError
 
     def event(self, loop: Loop, event: trio.Event) -> Any:
-        """Return the event for one of trio's."""
+        """Return the event for an event of trio."""
         raise NotImplementedError
 
     def notice(self, function: Callable[..., object]) -> Callable[..., None]:
-        """Return a function to be called in the loop, which has ``function`` called where the user expects
-        it. Its keyword argument ``failed`` is called in the loop with the error, if there is one."""
+        """Return a function for the loop. It makes the user's thread or event loop call ``function``. Its
+        keyword argument ``failed`` is called in the loop with the error, if there is one."""
         raise NotImplementedError
 
     def adopt(self, face: Face, value: Any, loop: Loop) -> None:
-        """Make a face of an object of trio's."""
+        """Make the face of an object for trio."""
         face._trio = value
         face._loop = loop
         face._open = {}
         self._alive[id(value)] = face
 
     def wrap(self, value: Any, loop: Loop) -> Any:
-        """Return what the user sees of a value of trio's."""
+        """Return the value that the user gets for a value from trio."""
         kind = type(value)
         face = self._type(kind)
         if face is not None:
@@ -202,10 +204,10 @@ class Objects:
         return value
 
     def unwrap(self, name: str, args: Any, kwargs: dict[str, Any]) -> tuple[Loop, Any, dict[str, Any]]:
-        """Return the loop of the arguments, and what trio sees of them.
+        """Return the loop of the arguments, and the arguments for trio.
 
         :param name: the function, for the message.
-        :raises TypeError: there is no client of this face, and no object that has one.
+        :raises TypeError: no argument is a client of this face, or an object with such a client.
         """
         loops: list[Loop] = []
         bare = [self._bare(value, loops) for value in args]
@@ -224,12 +226,12 @@ class Objects:
         return loops[0], bare, kwargs
 
     def use(self, function: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
-        """Call a function of trio's that does not wait."""
+        """Call a function for trio that does not wait."""
         loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
         return self.wrap(function(*args, **kwargs), loop)
 
     def notice_of(self, function: Callable[..., object], loops: list[Loop]) -> Callable[..., None]:
-        """Return ``function`` as trio calls it: with the objects of trio's."""
+        """Return ``function`` as trio calls it: with the objects for trio."""
         notice = self.notice(function)
 
         def call(*args: Any) -> None:

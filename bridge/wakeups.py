@@ -1,4 +1,4 @@
-"""How threads wake each other: a caller the client's loop, and the loop a caller."""
+"""How threads wake each other: a caller wakes the client's loop, and the loop wakes a caller."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..client import ClosingError
 T = TypeVar("T")
 
 _RINGS = 4096
-"""How often a bell may have been rung before its loop runs: with one wake-up for all posts that wait, hardly
-more than once."""
+"""How often a bell may ring before its loop runs. All waiting posts share one wake-up, so it hardly rings
+twice."""
 
 _pipe: Any = os.pipe
 _fileno: Any = int
@@ -38,13 +38,13 @@ _waking = _Waking()
 
 
 class Mailbox:
-    """Functions that another thread is to call, in order.
+    """A queue of functions that another thread calls in order.
 
-    The handler of a signal may post while its thread is within :meth:`post`: behind the note that somebody
-    wakes the other thread, and before that is done. The thread cannot do it until the handler returns, so the
-    handler wakes the other thread itself.
+    A signal handler may post while its thread is within :meth:`post`, when the thread has noted that it
+    wakes the other thread, but has not done it yet. The thread cannot continue until the handler returns, so
+    the handler wakes the other thread itself.
 
-    :param wake: has that thread call :meth:`open` soon; called once for all posts that wait.
+    :param wake: makes that thread call :meth:`open` soon; called once for all waiting posts.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -53,7 +53,7 @@ class Mailbox:
         self._woken = self._closed = False
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Have ``function(*args)`` called. It raises what the wake-up raises.
+        """Make the other thread call ``function(*args)``. Raises the error of the wake-up, if there is one.
 
         :raises ClosingError: the other thread has called :meth:`close`.
         """
@@ -73,7 +73,7 @@ class Mailbox:
 
     @property
     def is_woken(self) -> bool:
-        """True if the other thread was woken for a post, and has not begun to call the functions."""
+        """True if the other thread was woken for a post, and has not begun to call functions."""
         return self._woken
 
     def open(self) -> None:

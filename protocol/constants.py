@@ -31,7 +31,7 @@ HTTP_METHODS: Final = frozenset(
 )
 """The first 4 bytes of an HTTP request. As the length of a frame they would be more than 1 GiB."""
 TLS_HELLO: Final = b"\x16\x03"
-"""The first 2 bytes of a client that begins with TLS. As those of the length of a frame: 350 MiB."""
+"""The first 2 bytes of a client that begins with TLS. As the length of a frame they would mean 350 MiB."""
 
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1

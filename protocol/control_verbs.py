@@ -1,12 +1,12 @@
-"""The verbs of a pretend ensemble, and their arguments: one table for all who offer them.
+"""The verbs of a pretend ensemble, and their arguments: one table for all interfaces that offer them.
 
 From it the routes of the control API are made (``POST /api/v1/ensemble/VERB``), and the parser of ``pyzk
 ensemble VERB``. The methods of the test kit check their arguments by it, and tests compare their signatures
 and docs/ensemble.md with it.
 
-1. The name of a verb is that of the method: ``hold_acks``. A terminal has a dash for each underscore, and
+1. A verb has the name of its method: ``hold_acks``. A terminal has a dash for each underscore, and
    takes the underscore too.
-2. The name of an argument is that of the parameter and of the field in JSON.
+2. An argument has the name of the parameter and of the field in JSON.
 3. A server is named by its number, or by ``leader``: the server that leads when the verb begins.
 4. What is not given is not sent: the default of the method holds.
 """
@@ -46,10 +46,10 @@ _WANTED: Final[Mapping[Kind, str]] = {
 class Argument:
     """One argument of a verb.
 
-    :ivar kind: what its value is.
-    :ivar help: what it means.
+    :ivar kind: the kind of its value.
+    :ivar help: its meaning.
     :ivar required: whether it must be given.
-    :ivar default: what holds if it is not given, in words.
+    :ivar default: the default, in words.
     :ivar choices: the values that it may have, if not all of its kind.
     :ivar flag: its option in a terminal; None if its place gives its meaning.
     :ivar sets: the value that the option of a boolean gives.
@@ -108,10 +108,10 @@ class ControlVerb:
     arguments: Mapping[str, Argument] = attrs.field(factory=dict)
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """Check the arguments that a method was given; None is one that was not.
+        """Check the arguments of a method; None means that an argument was not given.
 
-        :raises TypeError: one of another kind.
-        :raises ValueError: one that is none of its choices.
+        :raises TypeError: an argument has the wrong kind.
+        :raises ValueError: an argument is none of its choices.
         """
         for name, argument in self.arguments.items():
             if (value := given.get(name)) is not None:
@@ -138,32 +138,36 @@ VERBS: Final[Mapping[str, ControlVerb]] = {
             "server": SERVER,
             "seconds": Argument(
                 "seconds",
-                "it does not stand, but takes what the leader sends so much later: 0.2, 5s in a terminal",
+                "the server does not stop, but takes entries of the leader so much later: 0.2, 5s in a "
+                "terminal",
                 metavar="TIME",
             ),
             "upto": Argument(
                 "zxid",
-                "where it stands, as in 0x100000002",
+                "the zxid where it stops, as in 0x100000002",
                 default="where it is, unless it is late by seconds",
                 flag="--upto",
                 metavar="ZXID",
             ),
         },
     ),
-    "catch_up": ControlVerb("end lag: apply what waits", {"servers": _SERVERS}),
+    "catch_up": ControlVerb("end lag: apply the waiting entries", {"servers": _SERVERS}),
     "isolate": ControlVerb("cut a server off from all others", {"server": SERVER, "silent": _SILENT}),
     "partition": ControlVerb(
         "cut the links between groups of servers",
         {
             "groups": Argument(
-                "groups", "who reach each other; the rest is one more group", required=True, metavar="N,N"
+                "groups",
+                "servers that reach each other; the rest is one more group",
+                required=True,
+                metavar="N,N",
             ),
             "silent": _SILENT,
         },
     ),
-    "heal": ControlVerb("join what isolate and partition have cut", {"servers": _SERVERS}),
+    "heal": ControlVerb("join the links that isolate and partition have cut", {"servers": _SERVERS}),
     "holdup": ControlVerb(
-        "hold up what a follower sends to its leader, while what the leader sends arrives",
+        "hold back messages from a follower to its leader; messages from the leader arrive",
         {"server": SERVER},
     ),
     "releaseup": ControlVerb("end holdup", {"servers": _SERVERS}),
@@ -175,8 +179,8 @@ VERBS: Final[Mapping[str, ControlVerb]] = {
             "server": SERVER,
             "pending": Argument(
                 "text",
-                "of a leader: what becomes of writes under way",
-                default="it depends on who has them",
+                "of a leader: what happens to writes under way",
+                default="it depends on which servers have them",
                 choices=("lost", "applied"),
                 flag="--pending",
             ),
@@ -235,13 +239,15 @@ VERBS: Final[Mapping[str, ControlVerb]] = {
     "expire": ControlVerb("end a session at the leader, as if by time", {"session": _OF_SESSION}),
     "disconnect": ControlVerb("cut the connection of a session", {"session": _OF_SESSION}),
     "move": ControlVerb(
-        "have the client of a session go on at another server: until it has come, all others refuse it",
+        "make the client of a session move to another server: until it has come, all others refuse it",
         {"session": _OF_SESSION, "server": SERVER},
     ),
     "nemesis": ControlVerb(
         "let trouble come by chance from now on, until calm",
         {
-            "seed": Argument("integer", "the same one makes the same trouble", required=True, metavar="SEED"),
+            "seed": Argument(
+                "integer", "the same seed makes the same trouble", required=True, metavar="SEED"
+            ),
             "rate": Argument(
                 "number",
                 "how often, per second of the servers' clock, on average",

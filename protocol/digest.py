@@ -7,7 +7,7 @@ import hashlib
 
 
 def digest_id(credential: str, algorithm: str = "sha1") -> str:
-    """Return the identity that ``user:password`` stands for: ``user:hash``.
+    """Return the identity of ``user:password``: ``user:hash``.
 
     :param algorithm: hashlib's name of the hash, which the servers are configured with.
     """

@@ -34,7 +34,8 @@ class Node:
     """A znode of a tree that is read or written.
 
     :ivar path: below the top of the tree, which is ``/``.
-    :ivar acl: None if it is not known: open to everybody for a new znode, left as it is for one that exists.
+    :ivar acl: the ACL, or None if it is not known. Then a new znode is open to everybody, and an existing
+        one keeps its ACL.
     :ivar ttl: the TTL in seconds, for the kind ``ttl``.
     :ivar owner: the session of an ephemeral.
     :ivar timeout: the timeout of that session, in seconds; None if it is not known.
@@ -130,7 +131,7 @@ def node_of(line: str) -> Node:
 
 
 def parsed(lines: Iterable[str], first: int = 1) -> Iterator[Node]:
-    """Yield the znodes of lines; empty ones count, and are left out.
+    """Yield the znodes of lines. Empty lines count for line numbers, and are skipped.
 
     :param first: the number of the first line.
     :raises ValueError: a line is none; the message begins with its number.

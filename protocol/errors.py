@@ -2,7 +2,7 @@
 
 The rules:
 
-* The names are those of kazoo, but for :class:`NotReadOnlyError`. A class may be caught on both sides: the
+* The names are kazoo's, except :class:`NotReadOnlyError`. A class may be caught on both sides: the
   server raises it to answer a request with its code, the client raises it for a reply that carries the code.
 * The first line of a class's docstring is its message, unless the raiser gives another one.
 * Codes that this library does not know become :class:`UnknownCodeError`, which keeps the number.
@@ -19,7 +19,7 @@ class ZooKeeperError(Exception):
     """Base of every error that has a code of the protocol.
 
     :ivar code: the int32 of the protocol.
-    :ivar path: the znode concerned, where one is known.
+    :ivar path: the znode of the error, if it is known.
     :ivar index: the position of the operation that failed in its transaction; None outside one.
     """
 

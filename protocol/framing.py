@@ -3,7 +3,7 @@
 * The stream arrives in pieces of any size. A piece may hold many frames, or a part of one.
 * Frames are copied out of the buffer once, all that are whole together: a read of many small requests costs
   one pass. A frame that arrives in many pieces costs one copy of each piece.
-* A length that is negative or above the limit cannot be skipped: nothing behind it can be read. The frames
+* A length that is negative or above the limit cannot be skipped: nothing after it can be read. The frames
   before it are handed out first.
 """
 
@@ -15,7 +15,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class FrameLengthError(ValueError):
-    """The length in front of a frame is negative or above the limit; nothing behind it can be read."""
+    """The length before a frame is negative or above the limit; nothing after it can be read."""
 
     def __init__(self, length: int, limit: int) -> None:
         super().__init__(length, limit)
@@ -38,7 +38,7 @@ class FrameBuffer:
 
     :ivar limit: the largest payload in bytes that is accepted (inclusive).
     :ivar more: whether the last :meth:`take` has left something to take, or an error to raise.
-    :ivar empty: whether nothing waits here.
+    :ivar empty: whether no bytes wait here.
     """
 
     __slots__ = ("_data", "_pos", "empty", "limit", "more")

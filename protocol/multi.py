@@ -6,8 +6,8 @@ The rules:
   which record follows, so no declared record can express a run: this module reads it by code that is compiled
   for it.
 * The first type decides whether the run is a transaction or a batch of reads. The two do not mix.
-* The decoder treats creates as the real server's does (:func:`decode_multi`), so that a test can send what
-  clients send and expect what the real server answers.
+* The decoder treats creates as the real server's decoder does (:func:`decode_multi`). So a test can send the
+  requests of clients and expect the answers of the real server.
 * A result has the type of the first op code with the same response (:data:`RESULT_TYPES`); an error has its
   own.
 """
@@ -103,7 +103,7 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
 
 
 def reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:
-    """Return what the real server's decoder makes of a create: the op code and the fields.
+    """Return the op code and the fields that the real server's decoder reads from a create.
 
     :raises JuteError: it refuses the create.
     """
@@ -124,7 +124,7 @@ def reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...
 def decode_fields(data: bytes, pos: int, reread: Reread = reread_create) -> list[tuple[int, tuple[Any, ...]]]:
     """Decode as :func:`decode_multi` does, each record as a plain tuple of its values.
 
-    :param reread: what the decoder makes of a create.
+    :param reread: the create as the decoder reads it.
     :raises JuteError: the body is malformed.
     """
     transactions, reads = _readers(reread)
@@ -150,7 +150,7 @@ def _readers(reread: Reread) -> tuple[_Reader, _Reader]:
 
 
 def _run_reader(kinds: Mapping[int, tuple[type[Record], Reread | None]]) -> _Reader:
-    """Compile a reader of a run of records, each behind its header, up to the header that marks the end.
+    """Compile a reader of a run of records, each after its header, up to the header that marks the end.
 
 
     :param kinds: by op code, the record, and a function that changes the op code and the fields, or None.

@@ -1,4 +1,4 @@
-"""The one table of operations: all that the protocol says of an op code (wire.md section 8).
+"""The one table of operations: everything that the protocol defines for an op code (wire.md section 8).
 
 Every other table of operations is derived from this one: what a multi may hold, what the server answers, the
 words for operations in logs, commands and tests. To add an operation, add its row.
@@ -8,7 +8,7 @@ A row holds the code, the short name that the ``cons`` command shows, the record
 
 * ``TAKES_ZXID``: the request takes a zxid, also if it is refused.
 * ``IN_MULTI``, ``IN_MULTI_READ``: it may be part of a multi, or of a multiRead.
-* ``ALONE``: a client may send it as a request of its own, and the engine answers.
+* ``ALONE``: a client may send it as a separate request, and the engine answers.
 * ``CREDENTIALS``: a client may send it, and the connection answers. It says who the client is, takes no zxid,
   and is no sign of life.
 

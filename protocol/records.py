@@ -65,7 +65,8 @@ class Stat(Record):
     pzxid: Long
 
     def __repr__(self) -> str:
-        """As ``Stat(version=3, dataLength=12, ..., mtime=2024-05-17T08:30:00.250Z)``: what is looked for most
+        """Such as ``Stat(version=3, dataLength=12, ..., mtime=2024-05-17T08:30:00.250Z)``: the fields that
+        users need most
         often comes first, zxids and session ids are hexadecimal, times are UTC."""
         shown = [f"{name}={getattr(self, name)}" for name in ("version", "dataLength", "numChildren")]
         shown += [

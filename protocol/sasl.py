@@ -112,12 +112,12 @@ def proof(
     uri: bytes = URI,
     authzid: bytes | None = None,
 ) -> bytes:
-    """Return what proves that a side has the password: 32 hexadecimal digits.
+    """Return the proof that a side has the password: 32 hexadecimal digits.
 
-    :param secret: what :func:`secret` returns.
+    :param secret: the result of :func:`secret`.
     :param of_client: True for the client's ``response``, False for the server's ``rspauth``.
     :param uri: the ``digest-uri`` as the client writes it.
-    :param authzid: the directive of that name; None without one.
+    :param authzid: the directive of that name, or None.
     """
     a1 = b":".join((secret, nonce, cnonce)) + (b"" if authzid is None else b":" + authzid)
     a2 = (b"AUTHENTICATE:" if of_client else b":") + uri

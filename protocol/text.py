@@ -4,12 +4,13 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """Escape what a terminal would obey or hide: control characters, marks of direction, odd blanks."""
+    """Escape characters that a terminal would obey or hide: control characters, marks of direction, odd
+    blanks."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def session_text(session: int) -> str:
-    """Return the id of a session in the one form that everything here writes: ``0x`` and hex digits without
+    """Return the id of a session in the form that pyzk always writes: ``0x`` and hex digits without
     leading zeros, as servers print it. The ids of servers above 127 are negative numbers."""
     return f"0x{session % 2**64:x}"
 

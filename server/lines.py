@@ -17,7 +17,7 @@ from typing import Final
 _WAITING: Final = 2**20
 """Bytes that wait for a reader at most: some 10,000 lines."""
 _PIECE: Final = 4096
-"""Bytes that a pipe takes as a whole or not at all: Linux's PIPE_BUF."""
+"""The most bytes that a pipe takes as a whole or not at all: Linux's PIPE_BUF."""
 _PATIENCE: Final = 1.0
 """Seconds for which a process that ends waits for the reader of its last lines."""
 

@@ -18,9 +18,9 @@ from ..loop import Loop
 class DirectCall(Call):
     """A call that sends one request after the other.
 
-    :ivar borrowed: whether its borrower does it: nobody else may touch it.
-    :ivar borrower: who can do it over a connection on loan, if there is one; ``lender``: who lends it. Both
-        are None if it is done in the loop in any case.
+    :ivar borrowed: whether the borrower does the call: nobody else may touch it. :ivar borrower: can do the
+        call over a connection on loan, if there is one; ``lender`` lends the connection. Both are None if
+        the loop does the call in any case.
     """
 
     borrowed = False
@@ -29,15 +29,15 @@ class DirectCall(Call):
 
     @property
     def request(self) -> Request[Any] | None:
-        """What it waits for without a task; None if it does not."""
+        """The exchange for which the call waits without a task, or None."""
         return self.taskless.request if self.taskless is not None else None
 
     def adopt(self) -> None:
-        """Note that the loop does it from now on; called in the loop."""
+        """Note that the loop does the call from now on; called in the loop."""
         self.borrowed = False
 
     def do_directly(self) -> None:
-        """Do it in the loop; go on with it, if its borrower has begun with it."""
+        """Do the call in the loop, or continue it there if its borrower has begun."""
         if self.lender is not None:
             self.lender.asker = self.borrower
         if self.taskless is None:
@@ -96,7 +96,7 @@ class Borrower:
         return loan if loan is not None and loan.borrower is self and self.loop.allows(call) else None
 
     def start(self, call: DirectCall) -> None:
-        """Begin a call. It is answered then, or has a request to send."""
+        """Begin a call. Afterwards it is answered, or has a request to send."""
         before, call.borrowed = thread.sends, True
         try:
             thread.sends = True
@@ -107,13 +107,13 @@ class Borrower:
     def send(self, call: DirectCall, loan: Loan) -> Exchange | None:
         """Send the request of a call. Returns None if the call is answered.
 
-        :raises TakenError: the loop is to be asked.
+        :raises TakenError: the loop must do the call.
         """
         request = call.request
         return None if request is None else loan.send(request, call.adopt)
 
     def settle(self, call: DirectCall, exchange: Exchange, reply: bytes) -> None:
-        """Take a reply. Then the call is answered, or has another request to send."""
+        """Take a reply. Afterwards the call is answered, or has another request to send."""
         before = thread.sends
         try:
             thread.sends = True

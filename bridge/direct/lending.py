@@ -10,10 +10,10 @@ from ...client.loan import Lender
 
 
 class Lenders(trio.abc.Instrument):
-    """Those who lend connections while the loop waits (:mod:`.direct`).
+    """The clients that lend connections while the loop waits (:mod:`.direct`).
 
-    :param wake: has the loop go on at once.
-    :ivar offers: who is ready to lend.
+    :param wake: has the loop continue at once.
+    :ivar offers: the clients that are ready to lend.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -21,14 +21,14 @@ class Lenders(trio.abc.Instrument):
         self.offers: dict[Lender, None] = {}
 
     def before_io_wait(self, timeout: float) -> None:
-        """Lend, unless the loop goes on at once."""
+        """Lend, unless the loop continues at once."""
         if timeout > 0:
             for lender in self.offers:
                 if not lender.lend():
                     self._wake()
 
     def after_io_wait(self, timeout: float) -> None:
-        """Take back what was lent."""
+        """Take the lent connections back."""
         if timeout > 0:
             while self.offers:
                 lender, _ = self.offers.popitem()

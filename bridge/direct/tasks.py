@@ -2,11 +2,11 @@
 
 The rules:
 
-* The event loop watches the connection as long as the loan lasts. What comes without a call is for the
+* The event loop watches the connection as long as the loan lasts. Bytes that come without a call are for the
   client's loop, which gets its connection back at once.
 * One call at a time: a second one asks the client's loop, which takes the connection back for both.
-* asyncio watches a duplicate of the file descriptor: it may notice the end of a loan late, and the number of
-  the client's own may belong to another file by then.
+* asyncio watches a duplicate of the file descriptor, because it may notice the end of a loan late. By then
+  the number of the client's own descriptor may belong to another file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .calls import Borrower, DirectCall
 
 
 class Asked(Protocol):
-    """What a task waits for.
+    """The answer for which a task waits.
 
     :ivar here: whether the event loop itself finds the answer now, and calls :meth:`wake` with it.
     :ivar answered: whether there is an answer.
@@ -70,7 +70,7 @@ class Reading(Borrower):
 
 
 class _Desk:
-    """Waits for what comes over a loan."""
+    """Waits for bytes over a connection on loan."""
 
     _fileno = -1
 
@@ -101,7 +101,7 @@ class _Desk:
     __del__ = _close  # the event loop was closed first
 
     def begin(self, call: DirectCall, asked: Asked) -> bool:
-        """Begin a call. Returns False if the loop is to be asked."""
+        """Begin a call. Returns False if the loop must do it."""
         self._borrower.start(call)
         return asked.answered or self._send(call, asked)
 

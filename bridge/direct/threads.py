@@ -18,7 +18,7 @@ _poll = getattr(select, "poll", None)
 
 
 class _Here(threading.local):
-    """:ivar borrower: how this thread borrows; None before it has made a call."""
+    """:ivar borrower: the borrower of this thread; None before its first call."""
 
     borrower: Waiting | None = None
 
@@ -36,15 +36,15 @@ def begin(loop: Loop, call: DirectCall) -> None:
 
 
 def forget() -> None:
-    """Forget how this thread has borrowed: a client was closed."""
+    """Forget the borrower of this thread: a client was closed."""
     borrower, _here.borrower = _here.borrower, None
     if borrower is not None:
         borrower.close()
 
 
 class Waiting(Borrower):
-    """A thread that waits for the answer. It has one bell for all its loans: one for each would be closed by
-    Python, which swallows a KeyboardInterrupt there."""
+    """A thread that waits for the answer. It has one bell for all its loans. If each loan had a bell, Python
+    would close the bells, and a KeyboardInterrupt that comes while it does would be lost."""
 
     def __init__(self, loop: Loop) -> None:
         super().__init__(loop)
@@ -62,8 +62,8 @@ class Waiting(Borrower):
                 self._bell.ring()
 
     def carry_out(self, call: DirectCall) -> bool:
-        """Do a call, as far as a connection is on loan. Returns False if the loop is to be asked; else the
-        call is answered, or the loop will do that."""
+        """Do a call while a connection is on loan. Returns False if the loop must be asked. Otherwise the
+        call is answered, or the loop will answer it."""
         loan = self.loan_for(call)
         if loan is None or _poll is None:
             return False

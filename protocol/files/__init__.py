@@ -7,5 +7,5 @@ callers have opened, but for :mod:`.places`, and no state.
 * :mod:`.image`: a tree as files have it, to which the entries of a log are applied.
 * :mod:`.nodes`: its znodes in the form of JSON dumps. :mod:`.writing`: from these to a snapshot.
 * :mod:`.places`: trees by the paths of files.
-* :mod:`.restoring`: from the files of a directory to one image, with all that may be wrong with them.
+* :mod:`.restoring`: from the files of a directory to one image, with all faults that files may have.
 """

@@ -10,13 +10,14 @@ VERSION: Final = 2
 """Of the digest; files of Apache ZooKeeper 3.6 and later have it."""
 _MASK: Final = 2**64 - 1
 LISTED, LIST = 128, 1024
-"""Of each zxid that is a multiple of the first, the digest is listed; so many are, the last ones."""
+"""The digest is listed for each zxid that is a multiple of the first number. The second number says how many
+of the latest are kept."""
 RESERVED: Final = "/zookeeper/"
 """Znodes below count 0."""
 
 
 def value_of(path: str, data: bytes | None, stat: bytes) -> int:
-    """Return the number of one znode.
+    """Return the number of a znode, for the sum.
 
     :param path: ``""`` for the root.
     :param stat: its Stat as snapshots have it; see :data:`.snapshot.STAT`.
@@ -30,7 +31,7 @@ def value_of(path: str, data: bytes | None, stat: bytes) -> int:
 
 
 def add(digest: int, value: int) -> int:
-    """Add the number of a znode to a digest; a negative one takes it away."""
+    """Add the number of a znode to a digest; a negative number removes the znode."""
     return (digest + value) & _MASK
 
 

@@ -1,12 +1,12 @@
 """A tree as the files of a server have it, and how the entries of logs change it (files.md sections 4.1 and
 5).
 
-The rules are those of a server that starts, and not those of one that serves: an entry holds results, so
-nothing is checked, and an entry that was applied before changes nothing.
+Entries are applied as a starting server does, not as a serving one: an entry holds results, so nothing is
+checked, and an entry that was applied before changes nothing.
 
 * What cannot be applied, because its znode is missing or there already, is left out.
 * The counters of a parent only grow. So a snapshot that was written while the tree changed becomes right once
-  all entries behind its zxid were applied.
+  all entries after its zxid were applied.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def is_session(owner: int) -> bool:
 
 
 def ttl_of(owner: int) -> int | None:
-    """Return the TTL in ms that a stored ephemeralOwner stands for; None if it stands for something else."""
+    """Return the TTL in ms that a stored ephemeralOwner means, or None if it means something else."""
     stored = owner & _MASK
     ttl = stored - TTL_MARK
     return ttl if 0 < ttl <= MAX_TTL else None

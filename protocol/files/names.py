@@ -32,7 +32,7 @@ class Listing(NamedTuple):
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Listing:
-        """Pick those among the names that are snapshots and logs."""
+        """Pick the snapshots and logs among the names."""
         found = cls([], [])
         for text in names:
             if match := _NAME.match(text):
@@ -43,8 +43,8 @@ class Listing(NamedTuple):
         return found
 
     def logs_from(self, zxid: int) -> list[Name]:
-        """Return the logs that may hold transactions behind ``zxid``: the last one that begins at ``zxid`` or
-        before, and all later ones (files.md section 4, step 3).
+        """Return the logs that may hold transactions after ``zxid``: the last log that begins at ``zxid`` or
+        before, and all later logs (files.md section 4, step 3).
 
         The log before that of the next zxid counts too: a snapshot may have been named while transactions
         were in the older log that were not applied yet (files.md section 4.1).

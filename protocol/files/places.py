@@ -37,7 +37,7 @@ def begins(path: str | os.PathLike[str]) -> bytes:
 
 
 def is_data(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is that of a snapshot or a data directory: not of a dump."""
+    """Whether a path is a snapshot or a data directory, and not a dump."""
     return os.path.isdir(path) or begins_snapshot(begins(path))
 
 
@@ -55,9 +55,9 @@ def image_at(
     """Read a snapshot, or restore a data directory.
 
     :param tell: takes a line for each thing that is wrong and does not matter.
-    :param progress: called now and then with what is read, and how many.
+    :param progress: called now and then with the kind of things read, and their number.
     :raises FileError: the snapshot is damaged.
-    :raises Damaged: the files of the directory do not make up one whole.
+    :raises Damaged: the files of the directory do not fit together.
     """
     if os.path.isdir(path):
         folder = folder_of(path)

@@ -1,16 +1,17 @@
 """From the files of a data directory to one image (files.md section 4).
 
 1. The newest snapshot that can be read as a whole is taken.
-2. The entries of the logs behind its zxid are applied, from the last log that begins at or before it.
-3. The result must be without a gap: each zxid follows the one before, or begins a new epoch (its high 32
+2. The log entries after its zxid are applied, from the last log that begins at or before it.
+3. The result must have no gap: each zxid follows the previous zxid, or begins a new epoch (its high 32
    bits).
 
 What is wrong falls into three kinds:
 
-* *Told*: a torn entry at the end of a log, which nobody was answered; a snapshot that was never finished,
-  where an older one and the logs make up for it; a digest that may be another server's way to count.
-* *Damage*: :class:`Damaged` is raised, with file and offset. With ``repair`` the result is what comes
-  before the damage, and all files behind it are named, to be set aside.
+* *Reported*: a torn entry at the end of a log, because no client got an answer for it; an unfinished
+  snapshot, if an older one and the logs replace it; a digest that another kind of server may have counted
+  differently.
+* *Damage*: :class:`Damaged` is raised, with file and offset. With ``repair`` the result is everything before
+  the damage, and all later files are named, to be set aside.
 * Whatever the caller's ``open_file`` raises.
 """
 
@@ -35,7 +36,7 @@ _REPORT_EVERY: Final = 20_000
 
 
 class Damaged(ValueError):
-    """The files do not make up one whole: one line that says why."""
+    """The files do not fit together: one line that says why."""
 
 
 @attrs.define
@@ -44,7 +45,7 @@ class Restored:
 
     :ivar snapshot: the name of the snapshot that was used; None if there was no file at all.
     :ivar entries: how many entries of logs were applied.
-    :ivar aside: files behind a damage, which do not count.
+    :ivar aside: files after a damage, which do not count.
     :ivar digests: zxids that were replayed, and the digests of the tree after them, as the word ``hash``
         lists them; the oldest first.
     """
@@ -66,7 +67,7 @@ def read_image(
 
     :param zxid: the zxid in its name; -1 to take the one in the file.
     :param progress: called now and then with the word ``znodes`` and their number.
-    :param bounds: what is too much.
+    :param bounds: the largest accepted sizes.
     :returns: the image, and the digest that the file has.
     :raises FileError: it is damaged, or too large.
     """
@@ -92,11 +93,12 @@ class Restorer:
     """Restores the files of one directory.
 
     :param names: the names of all files.
-    :param open_file: opens one of them.
+    :param open_file: opens a file.
     :param tell: takes a line for each thing that is wrong and does not matter.
-    :param repair: at damage, use what comes before it.
-    :param progress: called now and then with what is read (``znodes``, ``entries``), and how many.
-    :param bounds: what is too much, of a snapshot.
+    :param repair: at a damage, use everything before it.
+    :param progress: called now and then with the kind of things read (``znodes``, ``entries``), and their
+        number.
+    :param bounds: the largest accepted sizes of a snapshot.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class Restorer:
         self._doubt: str | None = None  # where a digest began to differ
 
     def restore(self) -> Restored:
-        """:raises Damaged: the files do not make up one whole, and ``repair`` was not asked for."""
+        """:raises Damaged: the files do not fit together, and ``repair`` is false."""
         found = self._take_snapshot()
         self._replay(found)
         image = found.image

@@ -48,7 +48,7 @@ class ZxidDigest(NamedTuple):
 class Bounds(NamedTuple):
     """What a reader of a snapshot refuses before it has read it.
 
-    :ivar largest: bytes of the path, or of the data, of one znode.
+    :ivar largest: the most bytes of the path of one znode, and of its data.
     :ivar most: bytes of the whole, uncompressed.
     """
 
@@ -88,7 +88,7 @@ class _Acl(Record):
 class SnapshotReader:
     """Reads a snapshot. Iterate over :meth:`nodes` to its end; then everything after the znodes is known.
 
-    :param bounds: what is too much.
+    :param bounds: the largest accepted sizes.
     :ivar sessions: the timeouts of the sessions in ms, by id.
     :ivar digest: None if the file has none.
     :ivar last_zxid: None if the file has none.
@@ -206,7 +206,7 @@ class SnapshotReader:
         return FileError(self._input.offset, f"{what} of {size:,} bytes is too large; it takes {needed}")
 
     def _check_seal(self, what: str) -> None:
-        """Compare the checksum of all before it: all seals before this one too."""
+        """Compare the checksum of everything before it, earlier seals included."""
         source = self._input
         expected, at = source.checksum(), source.offset
         found, size, text = _SEAL.unpack(source.take(_SEAL.size, f"the checksum of {what}"))
@@ -216,7 +216,8 @@ class SnapshotReader:
             raise FileError(at + 8, f"the end of the checksum of {what} is missing")
 
     def _read_trailers(self) -> None:
-        """Read what comes after the tree: by its length, as a file may have either part without the other
+        """Read the parts after the tree. The rest of the file says by its length which parts there are, as a
+        file may have either part without the other
         (files.md section 2.1)."""
         source = self._input
         digest, last = _DIGEST.size + _SEAL.size, _KEY.size + _SEAL.size
@@ -229,7 +230,7 @@ class SnapshotReader:
             (self.last_zxid,) = _KEY.unpack(source.take(_KEY.size))
             self._check_seal("the last zxid")
         if source.has(1):
-            raise FileError(source.offset, "there is something behind the end")
+            raise FileError(source.offset, "there are bytes after the end")
 
 
 # --- writing ----------------------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ class NodeEncoder:
         return b"".join((_INT.pack(len(name)), name, _INT.pack(length), data or b"", _KEY.pack(key), stat))
 
     def head(self, sessions: Mapping[int, int]) -> bytes:
-        """Encode what comes before the znodes, once all of them are encoded.
+        """Encode the part before the znodes, once all znodes are encoded.
 
         :param sessions: the timeouts in ms, by id.
         """
@@ -266,7 +267,7 @@ class NodeEncoder:
 
 
 def tail(checksum: int, digest: ZxidDigest | None, last_zxid: int) -> bytes:
-    """Encode what comes after the znodes.
+    """Encode the part after the znodes.
 
     :param checksum: the Adler32 of the head and the znodes.
     :param digest: the digest of the tree; None if it is not known, because the tree changed meanwhile.

@@ -1,4 +1,4 @@
-"""Streams of bytes: what is compressed, and the reading of a large file piece by piece."""
+"""Streams of bytes: compression, and reading a large file piece by piece."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _LEVEL: Final = 6
 class FileError(ValueError):
     """A file is damaged, or none of the kind.
 
-    :ivar offset: the byte at which that shows, from 0; of what was uncompressed, if the file is compressed.
+    :ivar offset: the byte at which the fault shows, from 0. For a compressed file it counts uncompressed
+        bytes.
     """
 
     def __init__(self, offset: int, reason: str) -> None:
@@ -43,7 +44,7 @@ class FileError(ValueError):
 
 
 def begins_snapshot(start: bytes) -> bool:
-    """Whether the first bytes of a file, four or more, are those of a snapshot, which may be compressed."""
+    """Whether a file that begins with these bytes, four or more, is a snapshot, compressed or not."""
     return start[:4] == b"ZKSN" or start.startswith(_GZIP) or start[:4] == _SNAPPY[:4]
 
 
@@ -64,7 +65,7 @@ def uncompressed(file: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def compressing(file: IO[bytes], compression: str) -> Iterator[IO[bytes]]:
-    """Give a stream that compresses what is written, into a file.
+    """Give a stream that compresses its input into a file.
 
     :param compression: one of :data:`COMPRESSIONS`.
     :raises FileError: for snappy, if the package ``cramjam`` is not installed.
@@ -91,7 +92,7 @@ def _snappy() -> Any:
 
 
 class _SnappyWriter(io.RawIOBase):
-    """Writes what it gets into a file, in chunks of the stream format of snappy-java."""
+    """Writes its input into a file, in chunks of the stream format of snappy-java."""
 
     def __init__(self, file: IO[bytes], compress: Any) -> None:
         self._file = file
@@ -152,7 +153,7 @@ def _expanded_size(chunk: bytes) -> int:
 
 
 class Input:
-    """A stream that is read piece by piece, with the Adler32 of all that lies behind.
+    """A stream that is read piece by piece, with the Adler32 of everything read so far.
 
     :param most: bytes that it may have in all.
     :ivar data: the present piece; callers read it from ``pos`` on, and move ``pos``.
@@ -173,7 +174,7 @@ class Input:
         return self._before + self.pos
 
     def has(self, size: int) -> bool:
-        """Read until ``size`` bytes lie behind ``pos``; False if the stream ends before."""
+        """Read until there are ``size`` bytes after ``pos``; False if the stream ends before."""
         if len(self.data) - self.pos >= size:
             return True
         self.checksum()

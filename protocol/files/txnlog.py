@@ -1,9 +1,9 @@
 """Transaction logs: one entry for each zxid, with a checksum of its own (files.md section 3).
 
-A log ends where its writer was killed, so the end is where one must be careful:
+A log ends where its writer was killed, so a reader must be careful at the end:
 
-* Behind the last whole entry there is nothing, or zeros: a log is created longer than it is.
-* A *torn* entry is the beginning of one that was never whole: cut off by the end of the file or by zeros.
+* After the last whole entry there is nothing, or zeros: a log is created longer than its entries.
+* A *torn* entry was never complete: it is cut off by the end of the file or by zeros.
   Nobody was answered, so it does not count.
 * An entry that is wrong in any other way, or is followed by another whole entry, is damage.
 """
@@ -41,7 +41,7 @@ _LEAST: Final = _TXN.size
 
 @record
 class CreateTxn(Record):
-    """:ivar parentCVersion: how many children the parent has ever had, with this one."""
+    """:ivar parentCVersion: how many children the parent has ever had, this znode included."""
 
     path: Text
     data: Buffer
@@ -76,7 +76,7 @@ class DeleteTxn(Record):
 
 @record
 class SetDataTxn(Record):
-    """:ivar version: the new one."""
+    """:ivar version: the new version."""
 
     path: Text
     data: Buffer
@@ -211,7 +211,7 @@ class LogReader:
         return self._input.offset
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entries up to the end, or to a torn one.
+        """Yield the entries up to the end, or up to a torn entry.
 
         :raises FileError: the log is damaged.
         """
@@ -221,7 +221,7 @@ class LogReader:
             found, size = _FRAME.unpack_from(source.data, source.pos)
             if size == 0 and found == 0:
                 if self._more():
-                    raise FileError(offset, "zeros, and behind them there is something again")
+                    raise FileError(offset, "zeros, and after them other bytes")
                 return
             if size < _LEAST or not source.has(_FRAME.size + size + 1):
                 self._tear(offset)
@@ -270,7 +270,7 @@ class LogReader:
                 zeros = 0
             zeros += len(piece) - len(text)
         if _holds_entry(bytes(rest[1:])):
-            raise FileError(offset, "an entry is damaged, and whole ones follow")
+            raise FileError(offset, "an entry is damaged, and whole entries follow")
         if rest.endswith(_END) and adler32(rest[_FRAME.size : -1]) == int.from_bytes(rest[:8]):
             raise FileError(offset + 8, "the length of an entry is wrong")
         self.torn = offset

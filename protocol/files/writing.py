@@ -1,7 +1,7 @@
 """From znodes to an image, and from an image to the bytes of a snapshot.
 
-A znode whose Stat is known keeps it: its zxids, times and versions, and the counter of which sequential names
-are made. Others are as if one transaction had created them all.
+A znode whose Stat is known keeps it: its zxids, times and versions, and the counter for sequential names.
+All other znodes look as if one transaction had created them.
 """
 
 from __future__ import annotations

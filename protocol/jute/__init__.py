@@ -3,7 +3,7 @@
 A record is a class whose annotations are jute types (:mod:`.types`). ``@record`` turns it into an attrs
 class, and compiles one encoder and one decoder for it at their first use (:mod:`.compile`), as attrs itself
 makes methods. The meaning of a boolean, a null or a malformed string is written once, here and in
-:mod:`.values`. Decoding malformed input raises :class:`JuteError` and nothing else. Bytes behind the last
+:mod:`.values`. Decoding malformed input raises :class:`JuteError` and nothing else. Bytes after the last
 field are ignored.
 
 From this declaration::
@@ -33,7 +33,7 @@ the compiler makes these functions; ``pack_i`` and others are methods of a :clas
             return (ExistsRequest(path, watch != 0), pos)
         except TooShort: raise JuteError('the message ends too early') from None
 
-A vector has a loop of its own. From ``GetChildrenResponse``, whose field is ``children: Vector[UString]``::
+A vector gets its own loop. From ``GetChildrenResponse``, whose field is ``children: Vector[UString]``::
 
     def encode(self):
         children = self.children

@@ -39,7 +39,7 @@ R1 = TypeVar("R1", bound=Record)
 _FIXED = {"boolean": "B", "int": "i", "long": "q"}
 _ELEMENTS = {"ustring": read_string, "text": read_text}
 _TOO_SHORT = IndexError, struct.error
-"""The errors of reading behind the end of the message."""
+"""The errors of reading beyond the end of the message."""
 
 
 @dataclass_transform(field_specifiers=(attrs.field,))
@@ -50,7 +50,7 @@ def record(cls: R) -> R:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field,))
 def frozen_record(cls: R) -> R:
-    """Declare a record that is immutable and hashable: one that users get to see."""
+    """Declare a record that users see: it is immutable and hashable."""
     return _compile_later(attrs.frozen(cls, repr=False))
 
 
@@ -68,7 +68,7 @@ def _compile_later(cls: R) -> R:
 
 
 def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
-    """Return the compiled function behind ``encode``, for loops over many records."""
+    """Return the compiled function that ``encode`` calls, for loops over many records."""
     if "jute_encoder" not in vars(cls):
         compiled = _encode_source(cls).function()
         setattr(cls, "jute_encoder", staticmethod(compiled))  # noqa: B010
@@ -77,7 +77,7 @@ def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
 
 
 def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
-    """Return the compiled function behind ``read``."""
+    """Return the compiled function that ``read`` calls."""
     if "jute_reader" not in vars(cls):
         setattr(cls, "read", classmethod(_read_source(cls).function()))  # noqa: B010
         setattr(cls, "jute_reader", staticmethod(cls.read))  # noqa: B010
@@ -85,8 +85,9 @@ def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
 
 
 def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[Any, ...]]:
-    """Compile what reads the values of a record as a plain tuple, in the order of their declaration: for a
-    loop over many records that needs neither an object for each nor the position behind it."""
+    """Compile a function that reads the values of a record as a plain tuple, in the order of their
+    declaration. It is for loops over many records that need neither an object for each record nor the
+    position after it."""
     source = ReaderSource("read_fields", "data, pos")
     values = source.read(fields_of(cls))
     return source.returning(f"({', '.join(values)},)", fields_of(cls)).function()
@@ -114,7 +115,7 @@ class Source:
         return "\n".join([self._head, *indented(self.lines)])
 
     def local(self, name: str) -> str:
-        """Return a name like this one for a local variable."""
+        """Return an unused name like this one for a local variable."""
         number = 1
         free = name
         while free in self._taken:
@@ -124,7 +125,7 @@ class Source:
         return free
 
     def constant(self, name: str, value: Any) -> str:
-        """Return a name like this one for an object that the source refers to."""
+        """Return an unused name like this one for an object that the source uses."""
         if self._globals.get(name) == value:
             return name
         free = self.local(name)
@@ -251,8 +252,8 @@ class ReaderSource(Source):
     def returning(self, result: str, fields: list[Field]) -> ReaderSource:
         """Finish the function.
 
-        :param result: what it returns, as source.
-        :param fields: what it has read last.
+        :param result: its result, as source.
+        :param fields: the fields that it has read last.
         """
         self.unpack()
         if _ends_with_string(fields):
@@ -308,7 +309,7 @@ class ReaderSource(Source):
 
 
 def _ends_with_string(fields: list[Field]) -> bool:
-    """Return whether nothing is unpacked behind the last slice, which may therefore be too short."""
+    """Return whether nothing is unpacked after the last slice, so that the slice may be too short."""
     if not fields:
         return False
     _, kind, argument = fields[-1]

@@ -54,7 +54,7 @@ class Record:
 
     @classmethod
     def read(cls, data: bytes, pos: int = 0) -> tuple[Self, int]:
-        """Decode one record at ``pos``; returns it and the position behind it.
+        """Decode one record at ``pos``; returns the record and the position after it.
 
         :raises JuteError: the bytes are no such record.
         """
@@ -70,8 +70,8 @@ class Record:
 
 
 Field = tuple[str, str, Any]
-"""Name and jute type of a field, and what belongs to the type: for a vector the type of its elements and the
-common value if one is declared, for a nested record its class."""
+"""Name and jute type of a field. A vector also has the type of its elements, and the common value if one is
+declared; a nested record has its class."""
 
 
 def kind_of(hint: Any) -> tuple[str, Any]:

@@ -24,7 +24,7 @@ MALFORMED: Final = "pyzk.malformed"
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """Put one U+FFFD in the place of malformed bytes. An encoded surrogate is one of these, as for Java; for
+    """Put one U+FFFD in the place of malformed bytes. An encoded surrogate is malformed, as for Java; for
     Python's own handler each of its bytes is."""
     assert isinstance(error, UnicodeDecodeError)
     first, second, third = (*error.object[error.start : error.start + 3], 0, 0)[:3]
@@ -66,7 +66,7 @@ def encode_string(value: str | None) -> bytes:
 def read_string(data: bytes, pos: int) -> tuple[str | None, int]:
     """Read a string that may be null: an element of a vector.
 
-    :returns: the string, and the position behind it.
+    :returns: the string, and the position after it.
     :raises JuteError: a length is negative, or runs past the end of the message.
     """
     (n,) = INT.unpack_from(data, pos)
@@ -92,7 +92,7 @@ def read_text(data: bytes, pos: int) -> tuple[str, int]:
 
 
 def vector_reader(read_one: Callable[[bytes, int], tuple[Any, int]]) -> Callable[[bytes, int, int], Any]:
-    """Make a function that reads a vector behind its count."""
+    """Make a function that reads the elements of a vector, which follow its count."""
 
     def read_vector(data: bytes, pos: int, count: int) -> tuple[Any, int]:
         if count < 0:  # -1 is null, any other negative count an empty vector (wire.md section 2)

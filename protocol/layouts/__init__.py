@@ -4,7 +4,8 @@ Recipes, ``pyzk locks`` and other inspectors read this one description. It is pu
 directories, hands them in, and takes the answer out.
 
 * :mod:`.names` reads the name of one child.
-* :mod:`.waiting` puts the contenders of one directory in order and says which waits for which.
+* :mod:`.waiting` puts the contenders of one directory in order and says which contender waits for which
+  other.
 * :mod:`.directories` recognises what a directory is: a lock, a semaphore, an election, a queue ...
 * :mod:`.cycles` finds sessions that wait for each other over several directories.
 """

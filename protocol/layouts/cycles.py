@@ -4,9 +4,10 @@ The rules:
 
 1. A waiter waits for every holder of its directory, however many wait in between: they all wait for the same
    holders.
-2. Only locks and read-write locks count, and semaphores with one holder: with several, any one of them may be
+2. Only locks and read-write locks count, and semaphores with one holder: with several holders, any one of
+   them may be
    the first to let go. Candidates of an election and members of a barrier wait without harm.
-3. A session that waits for itself is left out: two threads of one client may share it.
+3. A session that waits for itself is left out: two threads of one client may share a session.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import attrs
 from .directories import Layout, Shape
 
 _MOST_CYCLES = 20
-"""Cycles that are looked for: one is enough to act on."""
+"""The largest number of cycles; one cycle is enough to act on."""
 
 
 @attrs.frozen
@@ -34,7 +35,8 @@ class Wait:
 
 
 def waits(path: str, layout: Layout) -> Iterator[Wait]:
-    """Yield who waits in a directory for whom. A session that is not known is left out."""
+    """Yield pairs of sessions: the first waits in a directory for the second. Unknown sessions are left
+    out."""
     blocks = layout.shape in (Shape.LOCK, Shape.READ_WRITE_LOCK)
     if not blocks and not (layout.shape is Shape.SEMAPHORE and len(layout.holders) == 1):
         return
@@ -45,8 +47,8 @@ def waits(path: str, layout: Layout) -> Iterator[Wait]:
 
 
 def find_cycles(found: Iterable[Wait]) -> list[list[tuple[int, str]]]:
-    """Return cycles of waiting: each session with the path at which it waits for the next one, the last for
-    the first. If there are cycles, at least one is returned, and at most 20."""
+    """Return cycles of waiting: each session with the path at which it waits for the next session. The last
+    session waits for the first. If there are cycles, at least one is returned, and at most 20."""
     by_session: dict[int, list[Wait]] = {}
     for wait in found:
         by_session.setdefault(wait.session, []).append(wait)

@@ -18,7 +18,7 @@ what was read of the znodes. The first rule that matches decides:
 8. An ephemeral child with the name that a known program gives its leader: an election.
 9. Ephemeral children and no others: a group.
 
-Everything else is not recognised. A barrier cannot be: it is one znode without children, like any other. The
+Everything else is not recognised. A barrier cannot be recognised: it is one znode without children. The
 elections of kazoo (``Election``) and of Curator's ``LeaderSelector`` are locks, in their znodes too.
 """
 
@@ -68,13 +68,14 @@ class Directory:
 class Layout:
     """A directory that was recognised.
 
-    :ivar holders: who holds it now, first come first; the members of a group; who passed a double barrier.
+    :ivar holders: the contenders that hold it now, in order; the members of a group; the members that passed
+        a double barrier.
     :ivar waiters: the contenders that wait, in the order in which they come.
     :ivar limit: how many may hold a semaphore at a time, where that is stored.
     :ivar items: how many a queue holds.
-    :ivar parts: other directories that belong to this one.
+    :ivar parts: other directories that belong to this directory.
     :ivar unknown: names of children that no known library uses.
-    :ivar remarks: what is wrong, each in a sentence.
+    :ivar remarks: the faults, each in a sentence.
     :ivar library: the library of a directory without contenders.
     """
 
@@ -104,7 +105,7 @@ _READY = {"ready", "sentinel"}
 
 
 def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the other directories that must be read to recognise this one; they need not exist."""
+    """Return the other directories that must be read to recognise this directory; they need not exist."""
     present = set(names)
     if {"locks", "leases"} <= present:
         return join(path, "locks"), join(path, "leases")
@@ -132,7 +133,7 @@ def may_be_lock(names: Iterable[str]) -> bool:
 
 
 def recognise(path: str, directories: Directories) -> Layout | None:
-    """Say what a directory is; None if it is not recognised.
+    """Recognise a directory; None if it is not recognised.
 
     :param directories: the directory itself, and its :func:`parts` where they exist, by their paths.
     """
@@ -166,7 +167,7 @@ def _curator_semaphore(path: str, directories: Directories) -> Layout | None:
 
 
 def _is_created_by(waiter: Participant, lease: Participant) -> bool:
-    """Return whether the first one at the gate has created a lease after it came there."""
+    """Return whether the first contender at the gate has created a lease after it came there."""
     gate, own = waiter.child.stat, lease.child.stat
     return bool(gate and own and gate.ephemeralOwner == own.ephemeralOwner and gate.czxid < own.czxid)
 
@@ -257,7 +258,8 @@ def _complaints(found: Iterable[Participant]) -> list[str]:
             )
         if entry.sequence is not None and not 0 <= entry.sequence < LAST_SEQUENCE:
             remarks.append(
-                f"{entry.name} has a number behind the last one: several may hold the lock. Use another path."
+                f"{entry.name} has a number after the last possible one: several may hold the lock. Use "
+                f"another path."
             )
     return remarks
 
@@ -324,7 +326,8 @@ _LEADERS: Mapping[str, tuple[Library | None, frozenset[str]]] = {
     "master": (Library.HBASE, frozenset({"hbaseid", "backup-masters"})),
     "lock": (None, frozenset()),
 }
-"""By the name of a leader's znode: the program, and names beside it of which one must be there, if any."""
+"""For the name of a leader's znode: the program, and the names of znodes beside it. If there are such names,
+one of them must exist."""
 
 
 def _single(path: str, directories: Directories) -> Layout | None:

@@ -1,7 +1,8 @@
 """The names of znodes in the directories of known libraries (recipe-rules.md B.2.1, B.5 to B.10).
 
 The name of a contender ends in a marker and the number of ten digits that the server appends. The marker that
-comes last in the name decides (recipe-rules.md B.2.2). A name that matches no marker exactly is not that of a
+comes last in the name decides (recipe-rules.md B.2.2). A name that matches no marker exactly is not the name
+of a
 contender.
 """
 
@@ -18,7 +19,7 @@ class Library(enum.StrEnum):
     """The libraries and programs whose names are known."""
 
     CURATOR = "Curator"
-    """And our own contenders in their default naming, whose names are Curator's, byte for byte."""
+    """And pyzk's contenders in their default naming: the names are Curator's, byte for byte."""
     KAZOO = "kazoo"
     GO = "go-zookeeper"
     AIOZK = "aiozk"
@@ -110,7 +111,7 @@ class ContenderName:
     def attempt(self) -> str:
         """The 32 hex digits of the UUID in the name; the name itself where there is none.
 
-        The two names of one contender of ours have one UUID (recipe-rules.md B.2.5).
+        The two names of one pyzk contender have the same UUID (recipe-rules.md B.2.5).
         """
         match = _ATTEMPT.match(self.name)
         return (match["u36"] or match["h32"] or self.name).replace("-", "") if match else self.name
@@ -165,7 +166,8 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 @attrs.frozen
 class Pattern:
-    """Names of children other than contenders; the group ``number`` is what the server has appended."""
+    """Names of children other than contenders; the group ``number`` is the digits that the server has
+    appended."""
 
     library: Library
     expression: re.Pattern[str] = attrs.field(converter=_compiled)

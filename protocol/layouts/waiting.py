@@ -7,7 +7,7 @@ The rules, for contenders in the order of their numbers:
 2. Readers do not wait for readers; latches wait for latches alone, leases for none.
 3. A contender that waits for none holds. Libraries that do not look at each other hold at the same time,
    as Curator and kazoo do.
-4. Where a name has two meanings, one is taken: ``__lock__`` waits for kazoo's readers too, as ``WriteLock``
+4. If a name has two meanings, one is taken: ``__lock__`` waits for kazoo's readers too, as ``WriteLock``
    does and ``Lock`` does not; ``_c_<UUID>`` is Curator's, though ours is called so as well and looks at all.
 5. A reader whose session holds as the writer before it is that writer, on its way down (recipe-rules.md B.4).
 6. Curator compares texts and filters nothing: an unknown child whose name is less than the digits of a
@@ -48,8 +48,9 @@ class Participant:
     :ivar role: ``lock``, ``read``, ``write``, ``latch``, ``lease``, ``candidate``, ``member`` or ``claim``.
     :ivar library: None if no library is known by such a name.
     :ivar sequence: its number in the queue; None where there are no numbers.
-    :ivar child: what was read of its (first) znode.
-    :ivar waits_for: the name of the znode that has to go before this one can be granted; None for holders.
+    :ivar child: its (first) znode, as it was read.
+    :ivar waits_for: the name of the znode that must be deleted before this contender gets the lock; None for
+        holders.
     """
 
     names: tuple[str, ...]

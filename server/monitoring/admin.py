@@ -9,7 +9,7 @@ these checks, in this order:
 3. The command exists: else an answer that says so, with status 200.
 4. A guarded command needs credentials: the super user's, or those of an identity that the ACL of ``/`` gives
    every permission by name: else 401 or 403.
-5. Its method is that of the command: else 500.
+5. Its method must be the method of the command, or the answer is 500.
 
 The commands are those of :data:`.commands.COMMANDS`.
 """
@@ -93,7 +93,7 @@ def answer(request: Request, service: Service, now: float) -> Response:
 
 
 def body_limit(request: Request, service: Service, most: int) -> int:
-    """Return how many bytes a request may have: a tree only from those who may restore it.
+    """Return how many bytes a request may have. A tree is accepted only from clients that may restore it.
 
     :param most: for all others.
     """
@@ -175,7 +175,7 @@ def _unauthorized(request: Request, service: Service) -> tuple[int, str] | None:
 
 
 def _json(status: int, command: str, data: Data | Rows, error: str | None = None) -> Response:
-    """Make the answer with its JSON. A long one is made while other clients are served."""
+    """Make the answer with its JSON. While a long answer is made, other clients are served."""
     rows = data.rows if isinstance(data, Rows) else iter(data.items())
     has_error = "error" in data if isinstance(data, dict) else False
     last = {"command": command} if has_error else {"command": command, "error": error}

@@ -34,7 +34,7 @@ Data: TypeAlias = dict[str, Any]
 
 @attrs.frozen
 class Rows:
-    """A JSON object, row by row. A row whose name is None is left out: it only ends a step of the work."""
+    """A JSON object, row by row. A row without a name (None) is left out: it only ends a step of the work."""
 
     rows: Iterator[tuple[object, Any]]
 
@@ -70,13 +70,13 @@ class Ask:
 class Command:
     """A row of the table.
 
-    :ivar names: the primary one, then the aliases, with blanks between.
+    :ivar names: the primary name, then the aliases, with blanks between.
     :ivar run: carries the command out; it may raise :class:`CommandRefused`.
     :ivar guarded: for the super user, and whom the ACL of ``/`` gives every permission by name.
     :ivar changes: it changes something although its method is GET.
     :ivar limited: it can be switched off, and its rate is limited.
     :ivar takes_tree: its body is a snapshot.
-    :ivar always: it is answered also by a server that serves nobody.
+    :ivar always: whether a server that serves no clients answers it, too.
     :ivar change: the row of :data:`.releases.CHANGES` that brought it; None: every release has it.
     """
 
@@ -246,7 +246,7 @@ def _brief(connection: Connection) -> Data:
 
 
 def _full(connection: Connection, patience: int) -> Data:
-    """``patience``: what takes the place of a timeout while there is no session, in ms."""
+    """``patience``: the time in ms that is used in place of a timeout while there is no session."""
     own, session = connection.stats, connection.session
     latency = own.latency
     return _brief(connection) | {
@@ -305,7 +305,7 @@ def _dump(ask: Ask) -> Data:
 
 
 def _watches(ask: Ask) -> Data:
-    """Return the paths that each session watches, those of child watches apart (section 1.3)."""
+    """Return the paths that each session watches, the paths of child watches separately (section 1.3)."""
     watches = ask.service.engine.watches
 
     def rows() -> Iterator[tuple[object, Any]]:
@@ -364,8 +364,8 @@ def _snapshot(ask: Ask) -> Stream:
 
 
 def _restore(ask: Ask) -> Data:
-    """Replace tree and sessions by those of a snapshot. All connections are closed: clients of its sessions
-    go on when they reconnect, and others learn that theirs are over."""
+    """Replace tree and sessions by the contents of a snapshot. All connections are closed. Clients with a
+    session of the snapshot continue when they reconnect; others learn that their sessions are over."""
     from ...protocol.files.streams import FileError
     from ..storage.online import read_snapshot, restore
 

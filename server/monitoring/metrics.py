@@ -189,7 +189,7 @@ def counters(service: Service) -> Iterator[tuple[str, int]]:
 
 
 def summaries(service: Service) -> dict[str, Summary | Histogram]:
-    """Yield the distributions; those of a :class:`.stats.Histogram` have percentiles as well."""
+    """Yield the distributions; each :class:`.stats.Histogram` gives percentiles, too."""
     stats = service.engine.stats
     found: dict[str, Summary | Histogram] = {
         "readlatency": stats.read_latency,
@@ -225,8 +225,8 @@ def _summary(name: str, of: Summary | Histogram) -> Iterator[tuple[str, str | in
 
 def gauge_sets(service: Service) -> Iterator[tuple[str, str, int]]:
     """Gauges by top-level znode, as (name, znode without its slash, value): the limits and the usage of
-    quotas. A hard limit is shown before a soft one. Quotas may come and go meanwhile; one without a name is
-    that of no top-level znode."""
+    quotas. A hard limit is shown before a soft one. Quotas may come and go meanwhile; a quota without a name
+    belongs to no top-level znode."""
     quotas = service.engine.tree.quotas
     for prefix in list(quotas.prefixes):
         if parent(prefix) != "/" or prefix not in quotas.prefixes:

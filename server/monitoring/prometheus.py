@@ -50,7 +50,7 @@ def answer(request: Request, service: Service, now: float) -> Response:
 
 
 def dump(service: Service, now: float) -> Iterator[tuple[str, str]]:
-    """Yield what ``mntr`` shows while this provider is on: every sample as a double."""
+    """Yield the lines of ``mntr`` while this provider is on: every sample as a double."""
     for metric in _Metrics(service, now).collect():
         for sample in metric.samples:
             labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
@@ -118,7 +118,7 @@ def _exposition(metrics: _Metrics) -> bytes:
 
 @cache
 def _process() -> CollectorRegistry:
-    """Register metrics of this process, in place of those of a JVM."""
+    """Register metrics of this process, in place of the metrics of a JVM."""
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)

@@ -1,4 +1,4 @@
-"""A server with what its operators look at: four-letter words, the admin port, the port of the metrics."""
+"""A server with the tools of its operators: four-letter words, the admin port, the port of the metrics."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _ALWAYS_ANSWERED = frozenset(("ruok", "gtmk", "stmk", "envi", "telnet close"))
 _PIECE = 32 * 1024
 """Characters of a long answer that are made at once: 1 ms of work."""
 _LINE = 100
-"""Characters that take as long to make as a line does beside its own."""
+"""A line costs as much time as this number of characters, beside its own characters."""
 _ENVIRONMENT = (
     "zookeeper.version", "host.name", "java.version", "java.vendor", "java.home", "java.class.path",
     "java.library.path", "java.io.tmpdir", "java.compiler", "os.name", "os.arch", "os.version", "user.name",
@@ -218,7 +218,7 @@ def _user() -> str:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Return the 18 values of ``envi``; those of a JVM are placeholders."""
+    """Return the 18 values of ``envi``; values about a JVM are placeholders."""
     try:
         user = _user()
     except (KeyError, OSError):  # a user id without a name

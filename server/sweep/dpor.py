@@ -22,7 +22,7 @@ class _Place:
 
     :ivar chosen: the actor of the present run.
     :ivar wanted: the actors that must be tried here.
-    :ivar asleep: those that were, with their steps, here or further up.
+    :ivar asleep: the clients that were tried, with their steps, here or further up.
     """
 
     steps: dict[str, Step]
@@ -36,7 +36,7 @@ class _Place:
 
 
 class Diverged(Exception):
-    """A run is another one than before, up to the same place: something else than the order decides."""
+    """A run differs from an earlier run with the same order: something other than the order decides."""
 
 
 class Explorer:
@@ -47,7 +47,7 @@ class Explorer:
             ...  # a run with explorer.order()
             explorer.learn()
 
-    :ivar runs: how many have been, those that turned out to be like others left out.
+    :ivar runs: the number of runs, without runs that turned out to repeat others.
     :ivar more: whether there are more to come.
     """
 
@@ -61,7 +61,7 @@ class Explorer:
         return self._order
 
     def learn(self) -> None:
-        """Find the races of the run that was last, and plan the next one."""
+        """Find the races of the last run, and plan the next run."""
         self.runs += not self._order.redundant
         places = self._places
         del places[self._order.at :]
@@ -95,7 +95,7 @@ class Explorer:
                 own.add(early)
 
     def _want(self, early: int, late: int, own: set[int], steps: list[Step]) -> None:
-        """Try ``late`` before ``early``, or what leads to it."""
+        """Try ``late`` before ``early``, or a step that leads to ``late``."""
         place, actor = self._places[early], steps[late].actor
         if actor in place.steps:
             place.wanted.add(actor)

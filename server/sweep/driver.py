@@ -1,4 +1,4 @@
-"""The seam between a run and the kind of clients whose requests it puts in order."""
+"""The interface between a run and the kind of clients whose requests it orders."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class Driver(ABC):
 
     @abstractmethod
     def make_lab(self, stage: Stage, nursery: trio.Nursery, excused: str | None) -> BaseLab:
-        """Return what the scenario gets.
+        """Return the argument of the scenario.
 
-        :param nursery: for what lives as long as the clients.
+        :param nursery: for tasks that live as long as the clients.
         :param excused: the client whose session the fault of this run ends.
         """
 
     @abstractmethod
     async def act(self, scenario: Any) -> None:
-        """Run the scenario to its end; raises what it raises."""
+        """Run the scenario to its end; raises its error."""
 
     def replaced(self) -> AbstractContextManager[object]:
-        """Replace what the clients use, for as long as the run lasts."""
+        """Replace the functions that the clients use, during the run."""
         return nullcontext()
 
     async def settle(self) -> None:
@@ -64,7 +64,7 @@ class Driver(ABC):
         await trio.lowlevel.checkpoint()
 
     def end(self) -> list[BaseException]:
-        """End what is left of the clients; returns the errors that ended some beside the scenario."""
+        """End the remaining clients. Returns the errors that ended clients beside the scenario."""
         return []
 
 

@@ -3,7 +3,7 @@
 The rules:
 
 1. The first run has no fault, and each client makes a step in turn. It must pass. It is made twice, and must
-   come to the same steps: otherwise something else than the order decides, and nothing that follows counts.
+   make the same steps: otherwise something other than the order decides, and no later result counts.
 2. A planted race must be found with the same client (:mod:`.selfcheck`), and in each of its runs either
    client must be able to act first. Otherwise nothing is controlled.
 3. Faults: each at each request of the first run, in the order of rule 1. A bad cell is run twice, and counts
@@ -36,9 +36,9 @@ from .subject import Subject
 _RACING: Final = 2
 """Clients of the planted race."""
 _ATTEMPTS: Final = 3
-"""How often a run is tried that is not the one that was ordered, where that may be."""
+"""How often a run is repeated that did not follow its order, where that may happen."""
 _LONGEST: Final = 300
-"""Steps of a run that is made shorter. One that has more hangs in a loop."""
+"""Only a run with at most this number of steps is shortened. A longer run hangs in a loop."""
 _SHOWN: Final = 3
 """Kinds of failures of which the least run is shown; the table has all bad cells."""
 
@@ -67,7 +67,7 @@ class Results:
     :ivar cells: how many cells were run, of ``all_cells``.
     :ivar orders: how many different orders were run.
     :ivar exhausted: whether these are all.
-    :ivar seconds: what it took.
+    :ivar seconds: its duration.
     """
 
     base: Outcome
@@ -98,7 +98,7 @@ class Plan:
 def carry_out(subject: Subject, plan: Plan, first: Sequence[str] = ()) -> Results:
     """Carry out a sweep.
 
-    :param first: tokens that come before everything else; a bad one ends the sweep.
+    :param first: tokens that are tried before everything else; a bad token ends the sweep.
     :raises NotControlled: see the rules.
     """
     began = time.monotonic()
@@ -120,7 +120,7 @@ def carry_out(subject: Subject, plan: Plan, first: Sequence[str] = ()) -> Result
 
 
 def replay(subject: Subject, token: str) -> Results:
-    """Run a token, and nothing else but the first run.
+    """Run the first run, and then only this token.
 
     :raises ValueError: if it is no token.
     """
@@ -187,7 +187,7 @@ def _check_control(planted: Subject) -> None:
 def _run_planned(subject: Subject, explorer: Explorer) -> Outcome | None:
     """Run the order that is planned; returns None if that cannot be done, as far as it need not.
 
-    :raises NotControlled: what could be done before can be done no more.
+    :raises NotControlled: a step that was possible before is no longer possible.
     """
     for _ in range(_attempts(subject)):
         try:
@@ -225,7 +225,7 @@ def _sweep_faults(subject: Subject, plan: Plan, results: Results, until: float) 
 
 
 def _those_of_others_first(cells: Iterable[Cell], failed: Collection[tuple[str, int]]) -> Iterator[Cell]:
-    """Yield the cells, those of requests that have failed meanwhile last."""
+    """Yield the cells; the cells of requests that have failed meanwhile come last."""
     later = []
     for cell in cells:
         if (cell.client, cell.number) in failed:
@@ -309,7 +309,7 @@ def _samplers(length: int) -> Iterator[Order]:
 
 
 def _finding_of_order(subject: Subject, actors: list[str], outcome: Outcome) -> Finding:
-    """Shorten a bad order, and find where the nearest good one parts from it."""
+    """Shorten a bad order, and find where the nearest good order differs from it."""
     if actors:
         actors, outcome = _shorten(
             lambda tried: subject.run(Replay(tried)), actors, outcome, subject.most_shortening

@@ -90,7 +90,7 @@ def _ghost(stage: Stage, request: Held) -> str:
 def _swap(stage: Stage, request: Held) -> str:
     stage.apply(request)
     stage.ghost(request, swap=True)
-    return "APPLIED, REPLY LOST, the client asks for its session and gets another one"
+    return "APPLIED, REPLY LOST, the client asks for its session and gets a new session"
 
 
 def _restart_empty(stage: Stage, request: Held) -> str:
@@ -159,7 +159,7 @@ FAULTS: Final = {
     "leader-after": Fault("it is answered, then the leader dies", False, _leader_after, "ensemble"),
     "lag-own": Fault("the client's server lags from here on", False, _lag_own, "ensemble"),
     "lag-others": Fault("the other followers lag from here on", False, _lag_others, "ensemble"),
-    "swap": Fault("the client asks for its session and gets another one", True, _swap, "keeper"),
+    "swap": Fault("the client asks for its session and gets a new session", True, _swap, "keeper"),
     "restart-empty": Fault("it is applied, the server restarts without data", True, _restart_empty, "memory"),
 }
 FIRST: Final = ("reply-lost", "gone-mid", "cut-after", "leader-mid", "lag-others")

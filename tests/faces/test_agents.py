@@ -20,7 +20,7 @@ from pyzk.recipes.base.holder import current_holder, relied_on
 from pyzk.recipes.locks.acquiring import Grants
 from pyzk.server.storage.building import collector_paused
 
-LEFT = "this block was left before"
+LEFT = "this block has already been left"
 BLOCKS = pytest.mark.parametrize("kind", ["async with", "with"])
 
 

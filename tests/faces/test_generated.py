@@ -144,5 +144,5 @@ def test_help_speaks_of_threads() -> None:
 
 @pytest.mark.parametrize("api", [aio, blocking])
 def test_what_only_the_client_makes_says_so(api: Any) -> None:
-    with pytest.raises(TypeError, match="Grant is made by the client and its recipes"):
+    with pytest.raises(TypeError, match="Grant objects are made by the client and its recipes"):
         api.Grant()

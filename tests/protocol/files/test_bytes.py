@@ -145,7 +145,7 @@ def test_what_follows_a_damaged_entry_makes_it_damage(size: int) -> None:
     second = len(log(made[:2]))
     cut = whole[:first] + whole[first : first + 9] + b"\xff" * (second - first - 9) + whole[second:]
     reader = LogReader(io.BytesIO(cut))
-    with pytest.raises(FileError, match="an entry is damaged, and whole ones follow") as caught:
+    with pytest.raises(FileError, match="an entry is damaged, and whole entries follow") as caught:
         list(reader.entries())
     assert caught.value.offset == first
 
@@ -159,7 +159,7 @@ def test_a_whole_entry_behind_a_damaged_one_is_found_whatever_follows(size: int,
     if size == 200:
         assert int.from_bytes(whole[:8]) >= 2**31, "a checksum may be as large"
     reader = LogReader(io.BytesIO(good + damaged + whole + behind))
-    with pytest.raises(FileError, match="an entry is damaged, and whole ones follow") as caught:
+    with pytest.raises(FileError, match="an entry is damaged, and whole entries follow") as caught:
         list(reader.entries())
     assert caught.value.offset == len(good)
 
@@ -343,7 +343,7 @@ ROOT = NodeEncoder().encode("", b"", OPEN_ACL, bytes(60))
         (made(b"\0\0\0\1\xff" + ROOT[4:]), 24, "a path is not UTF-8"),
         (made(ROOT[:8] + bytes(7) + b"\3" + ROOT[16:]), 24, "the ACL 3, which is not in the file"),
         (made(acls=struct.pack(">iq", 1, 1) + b"\0\0\0\1\0"), 32, "an ACL cannot be read"),
-        (made(ROOT) + b"x", 24 + len(ROOT) + 72, "there is something behind the end"),
+        (made(ROOT) + b"x", 24 + len(ROOT) + 72, "there are bytes after the end"),
         (made(NodeEncoder().encode("/a", b"", OPEN_ACL, bytes(60))), None, "the tree has no root"),
     ],
 )

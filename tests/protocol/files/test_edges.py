@@ -244,7 +244,7 @@ ROOT = NodeEncoder().encode("", b"", OPEN_ACL, bytes(60))
 def test_nothing_may_stand_behind_the_end(behind: int) -> None:
     data = snapshot(ROOT)
     reader = SnapshotReader(io.BytesIO(data + b"x" * behind))
-    with pytest.raises(FileError, match=f"byte {len(data):,}: there is something behind the end"):
+    with pytest.raises(FileError, match=f"byte {len(data):,}: there are bytes after the end"):
         list(reader.nodes())
 
 
@@ -340,7 +340,7 @@ def test_a_whole_entry_is_found_behind_any_number_of_zeros(zeros: int, fill: byt
     good = log([Entry(0, SESSION, 1, 1, 1, 2, DeleteTxn("/a"), None)])
     whole = encode(Entry(0, SESSION, 1, 2, 1, 2, DeleteTxn("/b"), None))
     reader = LogReader(io.BytesIO(good + b"\xff" * 40 + fill + bytes(zeros) + whole))
-    with pytest.raises(FileError, match="an entry is damaged, and whole ones follow") as caught:
+    with pytest.raises(FileError, match="an entry is damaged, and whole entries follow") as caught:
         list(reader.entries())
     assert caught.value.offset == len(good)
 
