@@ -1,4 +1,5 @@
-"""Lines for a reader who may be slow, such as those of the log and of the trace: nobody waits for him.
+"""Lines for a reader that may be slow, such as the lines of the log and of the trace. The server never waits
+for the reader.
 
 While a pipe is full, 1 MiB of lines wait. Further lines are lost. Once the pipe is read again one line says
 how many were lost.

@@ -42,7 +42,7 @@ _FLUSH: Final = 1.0
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status.
 
-    :param argv: the arguments without the program's name; those of the process by default.
+    :param argv: the arguments without the program's name; by default the arguments of the process.
     :returns: 0 after SIGINT or SIGTERM; with one line on stderr that says why, 2 if the server could not
         start, 3 if memory ran out.
     :raises SystemExit: after ``--help`` and ``--version``.

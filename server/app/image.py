@@ -227,7 +227,7 @@ def understand(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the server, or a command beside it; returns the exit status.
 
-    :param argv: the arguments without the program's name; those of the process by default.
+    :param argv: the arguments without the program's name; by default the arguments of the process.
     """
     given = sys.argv[1:] if argv is None else list(argv)
     try:

@@ -1,4 +1,4 @@
-"""Keys of zoo.cfg that override those of a file: environment variables and ``--set``."""
+"""Keys of zoo.cfg that override the keys of a file: environment variables and ``--set``."""
 
 from __future__ import annotations
 

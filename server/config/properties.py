@@ -1,4 +1,4 @@
-"""The syntax of zoo.cfg, that of java.util.Properties (operator-surface.md section 4.1)."""
+"""The syntax of zoo.cfg, which is the syntax of java.util.Properties (operator-surface.md section 4.1)."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _load_key_store(context: ssl.SSLContext, options: Mapping[str, str]) -> None
             ) from None
         if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             raise TlsError(
-                key, f"the private key in {location} is not that of its first certificate"
+                key, f"the private key in {location} does not belong to its first certificate"
             ) from None
         raise TlsError(
             key, f"{location} must hold a private key and, the server's own first, its certificate chain"

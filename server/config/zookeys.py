@@ -314,7 +314,7 @@ IGNORED: Final = _reasons(
         "jute.maxbuffer alone limits a message": "jute.maxbuffer.extrasize",
         "there is no audit log": "audit.enable audit.impl.class",
         "certificates and keys are read once, at the start": "client.certReload",
-        "TLS is that of Python's ssl module, which has no such option": "ssl.*",
+        "TLS comes from Python's ssl module, which has no such option": "ssl.*",
         "there is no Kerberos: SASL is DIGEST-MD5": "kerberos.* security.auth_to_local requireKerberosConfig",
         "no HTTP header says who a client is": "IPAuthenticationProvider.usexforwardedfor",
         "zxids begin with the clock": "testingonly.initialZxid",

@@ -46,7 +46,7 @@ _MAX_BODY = 4 * 2**20
 
 
 def make_http(server: Server, nursery: trio.Nursery) -> HttpServer:
-    """Make the HTTP server on the ports of one server. The arguments are those of :class:`Port`."""
+    """Make the HTTP server on the ports of one server. It takes the arguments of :class:`Port`."""
 
     def body_limit(request: Request) -> int:
         return admin.body_limit(request, server.service, _MAX_BODY)

@@ -281,7 +281,7 @@ class Engine(Transactions):
             return self._failed(op)
 
     def resume(self, client: Client, op: int, steps: Steps) -> tuple[int, int, bytes]:
-        """Continue an operation that is done in steps. The zxid of the reply is that of the last step.
+        """Continue an operation that is done in steps. The reply has the zxid of the last step.
 
         :returns: as :meth:`handle`.
         :raises Unfinished: the client's turn is over again.

@@ -94,7 +94,7 @@ class Login:
         if _needed(given, "realm") != REALM.encode():
             raise AuthFailedError(message=f"the realm must be {REALM}")
         if not hmac.compare_digest(_needed(given, "nonce"), self._nonce):
-            raise AuthFailedError(message="the nonce is not that of this connection's challenge")
+            raise AuthFailedError(message="the nonce is not the nonce of this connection's challenge")
         cnonce = _needed(given, "cnonce")
         if _check_number("nonce-count", given.get("nonce-count", b"1"), 16) != 1:
             raise AuthFailedError(message="the nonce-count must be 1")

@@ -54,7 +54,7 @@ _LONGEST_FOUND = 1000
 class _Found(dict[str, Znode]):
     """Znodes by path: a cache of recent look-ups. For a missing path the tree is walked.
 
-    So the look-up of a busy path costs as much as that of a dict.
+    So the look-up of a busy path costs as much as a look-up in a dict.
 
     :ivar top: the root, by its name ``""``. ``/a/b`` splits into ``""``, ``a``, ``b``: every walk starts
         here.

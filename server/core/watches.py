@@ -305,7 +305,8 @@ class WatchManager(Generic[W]):
     # --- for the operator --------------------------------------------------------------------------------
 
     def count(self) -> int:
-        """Count the entries of both registries, including those of forgotten watchers that are not swept
+        """Count the entries of both registries, including the entries of forgotten watchers that are not
+        swept
         yet."""
         return self._count
 

@@ -1,4 +1,4 @@
-"""The log: the proposed entries, and those of them that are committed."""
+"""The log: the proposed entries, and which of them are committed."""
 
 from __future__ import annotations
 

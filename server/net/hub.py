@@ -142,7 +142,7 @@ class Hub:
     def stop_listening(self, *, endpoints: bool = False) -> None:
         """Close the listening sockets; connected clients stay.
 
-        :param endpoints: those of endpoints too.
+        :param endpoints: whether to close the sockets of endpoints, too.
         """
         for listener in (*self._listeners.values(), *self._paused_listeners):
             if endpoints or not listener.endpoint:

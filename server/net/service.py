@@ -53,14 +53,15 @@ class Service:
     :param answer_word: answers four-letter words; by default the answer to each is empty.
     :cvar connection_type: what a client gets.
     :cvar connection_type: the type of connections.
-    :cvar words: functions that answer words instead of those of a single server, by word.
+    :cvar words: functions that answer four-letter words in place of the functions of a single server, by
+        word.
     :cvar commands: the same for commands of the admin server.
     :ivar storage: keeps the data in files; None: the data is in memory only.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
     :ivar now: a recent time (seconds, monotonic); ``now_ms`` is the same in ms.
     :ivar connections: every open connection, in the order of their arrival.
-    :ivar secure: those of them that came over TLS.
+    :ivar secure: the connections among them that came over TLS.
     :ivar address: the address for plain clients; None until a listener has one.
     :ivar secure_address: the same for TLS clients.
     :ivar trace_mask: a number that operators may set and read; it has no effect.

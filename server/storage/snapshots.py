@@ -1,6 +1,6 @@
 """Snapshots: the whole tree in a file, written while clients are served (files.md sections 2 and 4.1).
 
-The tree may change while it is written. So the zxid in the name is that of the beginning, and a new log
+The tree may change while it is written. So the name has the zxid of the beginning, and a new log
 begins with it: all entries of that log, applied to what the snapshot holds, make it right. Its digest is that
 of the tree when the last znode was encoded: a reader compares no digest before it has come so far. Without
 ``digest.enabled`` only a snapshot during which nothing changed has a digest.

@@ -39,7 +39,7 @@ class Storage:
     :param path: the data directory.
     :param repair: whether to go on with what comes before a damage.
     :ivar load_time: how long it took to read the files, in ms.
-    :ivar entries_loaded: the transactions of logs that were among that.
+    :ivar entries_loaded: the number of log transactions that were loaded.
     """
 
     def __init__(self, path: str | os.PathLike[str], settings: Settings, *, repair: bool = False) -> None:

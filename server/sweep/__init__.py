@@ -53,7 +53,8 @@ def sweep(
     :param scenario: an async function that takes a :class:`Lab`, for clients of :mod:`pyzk.client`; or a
         plain function that takes a :class:`.threads.lab.ThreadLab`, for clients in threads. It runs hundreds
         of times, each time with a server of its own, in virtual time.
-    :param faults: names of :data:`FAULTS`; by default those that a ZooKeeper shows; ``"keeper"`` for those of
+    :param faults: names of :data:`FAULTS`; by default the faults that a ZooKeeper shows; ``"keeper"`` for
+        the faults of
         ClickHouse Keeper, too; None for none. Some come by name only, such as ``restart-empty``.
     :param orders: ``"some"``: as many as fit into the budget; ``"all"``: all that differ, however long it
         takes; None for the one order in which each client acts in turn.

@@ -1,4 +1,5 @@
-"""What a request reads and writes: two requests whose footprints do not touch may change places.
+"""The footprint of a request is what it reads and writes. Two requests whose footprints do not touch may
+change places.
 
 A footprint is a set of (aspect, name, whether it is written). The aspects of a znode are ``node`` (it exists,
 its data) and ``children`` (their names, and the counter of sequential ones). ``client`` is what one client

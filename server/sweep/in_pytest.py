@@ -57,7 +57,7 @@ def sweeper(item: pytest.Item) -> Callable[..., Report]:
 def run_marked(item: pytest.Function, marker: pytest.Mark) -> None:
     """Run a test with the marker ``zk_sweep``: its function is the scenario, ``zk_lab`` the lab.
 
-    Its other fixtures are those of the test: they are made once, and each run gets the same.
+    Its other fixtures are the test's: they are made once, and each run gets the same objects.
     """
     function = inspect.unwrap(item.obj)
     names = inspect.signature(function).parameters

@@ -1,4 +1,4 @@
-"""What a run has come to: errors, what is left behind, and where a client waits, in words."""
+"""The result of a run in words: errors, remaining znodes and watches, and where a client waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scenario gets: a server of its own in memory, clients by name, and a place to start."""
+"""The argument of a scenario: its own server in memory, clients by name, and a way to start them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Lab(BaseLab):
     :ivar server: the controls of the server, to look at its tree, for instance. In an ensemble, of the server
         that has applied the most.
     :ivar ensemble: the controls of the ensemble; None without one.
-    :ivar tasks: those of the functions that are running, by client.
+    :ivar tasks: the tasks of running functions, by client.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Lab(BaseLab):
             del self.tasks[name]
 
     async def point(self) -> None:
-        """Let the other clients come first here, in some runs: a step of its own.
+        """Let the other clients act first here, in some runs. This is a separate step.
 
         :raises RuntimeError: outside of the functions of :meth:`together`.
         """
@@ -203,7 +203,7 @@ class Lab(BaseLab):
 
     @asynccontextmanager
     async def inside(self, what: str = "it", most: int = 1) -> AsyncIterator[None]:
-        """Assert that at most so many clients are inside of this block at once.
+        """Assert that at most ``most`` clients are inside this block at once.
 
         :raises AssertionError: if there are more.
         :raises RuntimeError: outside of the functions of :meth:`together`.

@@ -35,7 +35,7 @@ class Step:
     :ivar actor: the client's name: its next request. With ``^`` behind it: a watch event for it. With ``.``:
         a point of the scenario.
     :ivar text: the step in words, with the reply.
-    :ivar footprint: what it reads and writes.
+    :ivar footprint: the things that it reads and writes.
     """
 
     actor: str
@@ -85,8 +85,8 @@ class Outcome:
     """What came of one run.
 
     :ivar detail: the first line of the error.
-    :ivar steps: what happened, in order.
-    :ivar enabled: what could have happened instead, before each step.
+    :ivar steps: the steps that were made, in order.
+    :ivar enabled: the steps that were possible, before each step.
     :ivar requests: all requests, numbered.
     :ivar fired: whether the fault of the cell came to pass.
     :ivar waiting: what each client waited for at the end, if it hangs.
@@ -118,7 +118,7 @@ class Outcome:
         return (self.verdict, mine) == (other.verdict, its)
 
     def judge(self, verdict: Verdict, detail: str) -> None:
-        """Note what is wrong. The first judgement counts."""
+        """Note a fault. The first judgement counts."""
         if self.verdict == "ok":
             self.verdict, self.detail = verdict, detail
 
@@ -130,5 +130,5 @@ def switches(actors: Sequence[str]) -> int:
 
 
 def without_numbers(text: str) -> str:
-    """Replace what may differ between two runs that fail alike: numbers, ids and UUIDs."""
+    """Replace text that may differ between two runs that fail in the same way: numbers, ids and UUIDs."""
     return _NUMBERS.sub("#", text)

@@ -21,7 +21,7 @@ class Order(ABC):
     def pick(self, steps: Mapping[str, Step]) -> str:
         """Return the actor whose step comes next.
 
-        :param steps: what is possible, by actor, in the order of the actors' names.
+        :param steps: the possible steps, by actor, in the order of the actors' names.
         """
 
     @property
@@ -77,7 +77,7 @@ class PCT(Order):
 
 
 class POS(Order):
-    """Each step has a priority by chance, and gets another one when it races with the step that was taken
+    """Each step has a random priority, and gets another one when it races with the step that was taken
     (Yuan et al., CAV 2018)."""
 
     def __init__(self, seed: int) -> None:

@@ -103,7 +103,7 @@ class Report:
 class SweepFailed(AssertionError):
     """A sweep has found something.
 
-    :ivar report: what.
+    :ivar report: the report.
     """
 
     def __init__(self, report: Report) -> None:

@@ -1,7 +1,8 @@
 """One run of a scenario: a fresh server, one order, at most one fault, and a verdict.
 
 It runs in memory and in virtual time, so a client that is cut off for ten seconds costs none. The
-clients of an async scenario are tasks of the run itself, those of a plain function threads (:mod:`.threads`).
+clients of an async scenario are tasks of the run itself; clients of a plain function are threads
+(:mod:`.threads`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Scenario: TypeAlias = Callable[[Lab], Awaitable[object]] | Callable[["ThreadLab"
 """An async function for clients of :mod:`pyzk.client`; a plain one for clients in threads."""
 
 _AFTERWARDS: Final = 30.0
-"""Seconds of virtual time until what a client leaves behind has gone with its session."""
+"""Seconds of virtual time until the session of a client that has left is over, with its ephemerals."""
 
 
 class InProcess:
@@ -156,7 +157,7 @@ async def _act(scenario: Scenario, driver: Driver, lab: BaseLab, outcome: Outcom
 def _of_the_run(error: Exception) -> BaseException:
     """Return the first error of a group, which the run is judged by.
 
-    :raises NotControlled: it is one: nothing can be said of the run.
+    :raises NotControlled: the error is one of these: the run proves nothing.
     """
     first = innermost(error)
     if isinstance(first, NotControlled):

@@ -1,4 +1,4 @@
-"""Ready scenarios: what a lock, a queue, a counter ... must do, to be tried with the user's own class.
+"""Ready scenarios: they test whether the user's own lock, queue, counter ... does what it must.
 
     from pyzk.server.sweep import scenarios
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...client import ZooKeeper
 
 _PATIENCE = 120.0
-"""Seconds of virtual time in which what was disturbed has become right again."""
+"""Seconds of virtual time after which a disturbed recipe must work again."""
 
 
 async def _clients(lab: Lab, count: int) -> list[ZooKeeper]:
@@ -172,7 +172,7 @@ def configuration_watch(
     """A client that follows a znode comes to know its last value.
 
     :param follow: follows ``path`` until it is cancelled, and calls the function with each value.
-    :param values: what the znode holds; the first one from the beginning.
+    :param values: the values that the znode gets; it begins with the first.
     """
 
     async def scenario(lab: Lab) -> None:

@@ -1,12 +1,13 @@
-"""The server of a run, or the servers of its ensemble: what is held at each, and where a client connects.
+"""The server of a run, or the servers of its ensemble: the held messages of each, and where a client
+connects.
 
 The rules:
 
 1. In an ensemble clients begin at the followers, each at the next one. Nobody begins at the leader, so its
    loss is the same for all.
 2. A client gets the addresses of all servers, and may shuffle them. So an address means a server only once
-   the client tries it: the first one is that of the server at which the client begins, the next one that of
-   the server behind, and the last one that of the leader.
+   the client tries it: the first address is the server at which the client begins, the next address
+   the server that lags, and the last address the leader.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Servers:
     # --- what is held ------------------------------------------------------------------------------------
 
     def hold(self, observer: Observer) -> None:
-        """Hold each request, reply and event from now on, and tell an observer what happens."""
+        """Hold each request, reply and event from now on, and report each to an observer."""
         for server in self.each:
             server.running.observe(observer)
             self._holds += [(server, server.hold(kind)) for kind in _KINDS]
@@ -98,7 +99,7 @@ class Servers:
             server.running.unobserve(observer)
 
     def held(self) -> list[Held]:
-        """List the messages that are held, those of each server from the oldest on."""
+        """List the held messages, for each server from the oldest on."""
         return [
             Held(server, message, server.running.gate.connection_held(message.number))
             for server in self.each

@@ -40,7 +40,8 @@ class _Choice:
 
 
 class Clients(Protocol):
-    """What a stage asks of the clients' side (:class:`.driver.Driver`). The name of a client is that of the
+    """The questions of a stage to the clients' side (:class:`.driver.Driver`). The name of a client is that
+    of the
     endpoint by which it comes."""
 
     servers: Servers
@@ -55,7 +56,7 @@ class Clients(Protocol):
 
 class Stage(Observer):
     """
-    :param clients: those whose requests it puts in order.
+    :param clients: the clients whose requests it orders.
     :param cell: the fault that is to happen.
     :cvar made: how many steps have been made, in all runs.
     :ivar is_open: whether everything is held.
@@ -250,6 +251,6 @@ class Stage(Observer):
         return connection.endpoint or "other"
 
     def words(self, text: str) -> str:
-        """Replace what is another in each process: ids of sessions, and names by chance."""
+        """Replace text that differs between processes: ids of sessions, and random names."""
         text = _UUID.sub(lambda match: self._words.setdefault(match[0], f"<{len(self._words) + 1}>"), text)
         return _SESSION.sub("0x..", text)

@@ -11,7 +11,8 @@ from .orders import Order
 class Subject(Protocol):
     """
     :ivar most_shortening: how many runs may be spent on making a bad order shorter.
-    :ivar is_exact: whether nothing but the order decides what a run does; otherwise timers of clients may,
+    :ivar is_exact: whether only the order decides what a run does. Otherwise timers of clients may decide,
+        too,
         and a run is repeated that is not the one that was ordered.
     """
 
@@ -28,7 +29,7 @@ class Subject(Protocol):
         """
 
     def run_again(self, order: Order, cell: Cell | None = None) -> Outcome:
-        """Run once more what was bad. This takes all the time that a fault takes in reality."""
+        """Run a bad run again, with the real duration of its fault."""
 
     def planted(self) -> Subject:
         """Return a race that must be found before "nothing found" counts, with clients of the same kind."""

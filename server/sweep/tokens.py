@@ -2,7 +2,7 @@
 
 ``f1-a5-reply-lost``: the fault ``reply-lost`` at the fifth request of client a, the order being each in turn.
 ``o1-3b,2a,a^,b``: three steps of b, two of a, an event for a, one step of b; then each in turn. The number is
-that of this notation. Steps are requests, so a token holds as long as the clients make the same ones.
+that of this notation. Steps are requests, so a token is valid as long as the clients make the same requests.
 """
 
 from __future__ import annotations

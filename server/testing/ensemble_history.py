@@ -34,7 +34,7 @@ class EnsembleHistory(History):
         self._is_at_all = self._is_done = False
 
     def recorder(self, number: int, *arguments: Any) -> Recorder:
-        """Make the recorder of a server; the arguments are those of a :class:`.history.Recorder`."""
+        """Make the recorder of a server, with the arguments of :class:`.history.Recorder`."""
         return _MemberRecorder(self, number, *arguments)
 
     @contextmanager

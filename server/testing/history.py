@@ -451,7 +451,7 @@ def _some_paths(paths: Sequence[str]) -> str:
 
 
 def select(entries: Iterable[Entry], **conditions: Any) -> list[Entry]:
-    """List the entries that meet all conditions, which are those of :func:`selector`."""
+    """List the entries that meet all conditions of :func:`selector`."""
     wanted = selector(**conditions)
     return [entry for entry in entries if wanted(entry)]
 

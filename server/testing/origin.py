@@ -38,6 +38,6 @@ def origin() -> str:
 def mark(of: str | None = None) -> str:
     """Return the mark for the end of a line.
 
-    :param of: an :func:`origin`; None: that of now.
+    :param of: an :func:`origin`; None for the present one.
     """
     return f" ({OVER_HTTP})" if (of or origin()) == OVER_HTTP else ""

@@ -5,7 +5,7 @@
 ``/sweep/point?client=a``                  let the other clients come first here, in some runs
 ``/sweep/enter?client=a&what=lock&most=1`` assert that at most so many clients are inside of it
 ``/sweep/leave?client=a&what=lock``        the client is outside again
-``/sweep/next``                            the last run is over; the body says what was wrong with it, and is
+``/sweep/next``                            the last run is over; the body says what was wrong in it, and is
                                            empty otherwise. Answers with the addresses for the next run when
                                            it begins, ``NAME=HOST:PORT`` a line; 204 when there is none
 =========================================  ================================================================
@@ -49,7 +49,7 @@ class Desk:
     :ivar scene: the present run.
     :ivar asked: how many requests have come.
     :ivar waiting: set while a program waits for the next run.
-    :ivar verdict: what it has said of the last one.
+    :ivar verdict: what the program has said of the last run.
     """
 
     def __init__(self) -> None:
@@ -74,14 +74,14 @@ class Desk:
     async def serve(self, end: Callable[[], Awaitable[None]]) -> None:
         """Be there for a run, after the programs of another subject have ended.
 
-        :param end: ends those of this one.
+        :param end: ends the programs of this run.
         """
         if self._end_former not in (None, end):
             await self._end_former()
         self._end_former = end
 
     async def hand_out(self) -> str:
-        """Have a program that is kept make the present run; returns what it says of it."""
+        """Make a kept program do the current run. Returns the program's verdict."""
         await self.waiting.wait()
         self.waiting = trio.Event()
         self._go.set()

@@ -100,14 +100,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     made.add_argument("--html", type=Path, metavar="FILE", help="write a page that plays the findings")
     made.add_argument("--version", action="version", version=f"{PROG} {__version__}")
-    made.add_argument("command", nargs="+", metavar="COMMAND", help="what is run, with its arguments")
+    made.add_argument("command", nargs="+", metavar="COMMAND", help="the command to run, with its arguments")
     return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status.
 
-    :param argv: the arguments without the program's name; those of the process by default.
+    :param argv: the arguments without the program's name; by default the arguments of the process.
     :raises SystemExit: for a wrong command line, and after ``--help`` and ``--version``.
     """
     made = parser()

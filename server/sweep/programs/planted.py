@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def _run(hosts: dict[str, str]) -> str:
-    """Returns what is wrong; empty if nothing is."""
+    """Returns what is wrong; empty if nothing is wrong."""
     with connect(hosts["a"]) as first, connect(hosts["b"]) as second:
         first.create("/number", b"0")
         _ask("start")

@@ -12,10 +12,10 @@ from typing import Final
 import trio
 
 _KEPT: Final = 8 * 1024
-"""Bytes of what a program has written that are kept: the last ones."""
+"""The number of bytes kept of a program's output: the last bytes."""
 _RECEIVE: Final = 64 * 1024  # bytes
 _LAST_WORDS: Final = 0.2
-"""Seconds for reading what a program has written before its end."""
+"""Seconds for reading the rest of the output after a program has ended."""
 
 
 class Running:
@@ -44,12 +44,12 @@ class Running:
 
     @property
     def written(self) -> str:
-        """The end of what the program has written, without control characters but for line ends."""
+        """The end of the program's output, without control characters other than line ends."""
         text = self._written.decode("utf-8", "replace").strip()
         return "".join(char if char == "\n" or char.isprintable() else " " for char in text)
 
     async def read(self) -> None:
-        """Keep the end of what the program writes, until the last process that can write has ended."""
+        """Keep the end of the program's output, until the last process that can write has ended."""
         assert self._process.stdout is not None
         with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
             while data := await self._process.stdout.receive_some(_RECEIVE):
@@ -57,14 +57,15 @@ class Running:
         self._read.set()
 
     async def wait(self) -> None:
-        """Wait until the program has ended, and what it has written is read."""
+        """Wait until the program has ended and its output is read."""
         await self._process.wait()
         with trio.move_on_after(_LAST_WORDS):  # a process that it has started may write on
             await self._read.wait()
         self.ended.set()
 
     async def kill(self) -> None:
-        """Kill the program, and all that it has started that did not begin a session of its own."""
+        """Kill the program and all processes that it has started, except those that began their own
+        session."""
         with trio.CancelScope(shield=True):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,12 +1,12 @@
-"""When have all programs of a run done what they can, and wait for the server?
+"""Finds out when all programs of a run have done all they can, and wait for the server.
 
 The rules:
 
 1. Where there is ``/proc``, a thread waits if the kernel says that it sleeps. All threads of the programs
    must sleep at two looks, and none may have run in between. Meanwhile nothing may have arrived.
-2. Elsewhere, and for programs that cannot be looked at, they wait if nothing has arrived for some
+2. On other systems, and for programs that cannot be watched, they wait if nothing has arrived for some
    milliseconds. That is a guess, and reports say so.
-3. A program that sleeps for a time of its own waits too. Nobody can see when it goes on.
+3. A program that sleeps for a time that it chose waits too. Nobody can see when it continues.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AGAIN: Final = 0.001  # seconds until the next look at programs that run
 _GUESS: Final = 0.02
 """Seconds without a message after which programs are taken to wait (rule 2)."""
 _ASLEEP: Final = frozenset((b"S", b"Z", b"X", b"I"))
-"""States of threads that wait, or have ended. Those that wait for a disk (D) go on by themselves."""
+"""States of threads that wait, or have ended. Threads that wait for a disk (D) continue by themselves."""
 
 
 class Quiet(Protocol):

@@ -76,7 +76,8 @@ class ProgramStage(Stage):
         return super()._choices()
 
     def _make(self, choices: dict[str, Any]) -> None:
-        """Make a step; not before the client is there whose turn it is. It may be waiting for a time."""
+        """Make a step, when the client whose turn it is has connected. The client may be sleeping before it
+        connects."""
         wanted, now = self._order.wanted, trio.current_time()
         if wanted is not None and wanted not in choices:
             self._waits_since = self._waits_since or now
@@ -96,7 +97,7 @@ class ProgramStage(Stage):
 
 
 def places(server: LocalServer, clients: Sequence[str]) -> dict[str, str]:
-    """Say what the server knows of where each client waits."""
+    """Say where each client waits, as far as the server knows."""
     found = dict.fromkeys(clients, "has no session")
     for session in server.sessions():
         name = server.running.names[session.id]

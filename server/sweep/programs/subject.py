@@ -1,4 +1,4 @@
-"""Programs as what is swept: each run has a server of its own, on loopback, and a verdict.
+"""Sweeps of programs: each run has its own server, on loopback, and a verdict.
 
 The rules:
 
@@ -49,13 +49,13 @@ _LOOK: Final = 0.05  # seconds between two looks at the progress of a run
 
 
 class CannotRun(Exception):
-    """A command cannot be run, or what must come before it fails."""
+    """A command cannot be run, or a command that must run before it fails."""
 
 
 @attrs.frozen
 class Options:
     """
-    :ivar command: what is run, with its arguments.
+    :ivar command: the command to run, with its arguments.
     :ivar clients: the names of the clients.
     :ivar each: whether the command runs once for each client.
     :ivar before: a line for the shell that runs before each run.
@@ -131,7 +131,7 @@ class Programs:
         outcome = await self._perform(Rounds(), None, hurried=True, rehearse=True)
         if not self._connects:
             raise NotControlled(
-                "no program has connected: it must connect to what ZOOKEEPER_HOSTS says, or "
+                "no program has connected: it must connect to the addresses in ZOOKEEPER_HOSTS, or "
                 f"ZOOKEEPER_HOSTS_{self._options.clients[0].upper()}" + _quoted(outcome.written)
             )
 

@@ -2,7 +2,7 @@
 
 The rules:
 
-1. A client has an address of its own, so its name survives each of its connections and sessions.
+1. Each client has its own address, so its name stays the same for all its connections and sessions.
 2. At the end each client is stopped. What still waits then, waits for ever, and is interrupted. What does not
    end by that is ended where it waits.
 """

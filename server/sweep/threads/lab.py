@@ -1,4 +1,4 @@
-"""What a scenario with threads gets: a server of its own, clients by name, and a place to start."""
+"""The argument of a scenario with threads: its own server, clients by name, and a way to start them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_GREENLETS: Final = (
 
 class ThreadLab(BaseLab):
     """
-    :ivar server: the controls of the server, but for those that wait.
+    :ivar server: the controls of the server, without the controls that wait.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class ThreadLab(BaseLab):
             self._turns.wake(whole)
 
     def point(self) -> None:
-        """Let the other clients come first here, in some runs: a step of its own.
+        """Let the other clients act first here, in some runs. This is a separate step.
 
         :raises RuntimeError: outside of the functions of :meth:`together`.
         """
@@ -172,7 +172,7 @@ class ThreadLab(BaseLab):
 
     @contextmanager
     def inside(self, what: str = "it", most: int = 1) -> Iterator[None]:
-        """Assert that at most so many clients are inside of this block at once.
+        """Assert that at most ``most`` clients are inside this block at once.
 
         :raises AssertionError: if there are more.
         :raises RuntimeError: outside of the functions of :meth:`together`.

@@ -3,7 +3,8 @@
 The rules:
 
 1. A client connects to an address of its own (:class:`Addresses`). Then its socket becomes one end of a pair
-   of AF_UNIX: what one side sends is there at once, not when the kernel comes to it. Its family is still
+   of AF_UNIX: what one side sends is there at once, not when the kernel comes to it. Its family attribute is
+   still
    said to be AF_INET.
 2. ``select``, ``poll``, ``epoll``, and calls that read from a blocking socket wait for their turn.
 """

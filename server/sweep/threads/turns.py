@@ -1,4 +1,4 @@
-"""Threads that take turns, in virtual time: what a client of threads does depends on the server alone.
+"""Threads that take turns, in virtual time: what a client in threads does depends only on the server.
 
 The rules:
 
@@ -49,12 +49,12 @@ class Turn:
 
     :ivar may_act: a lock that is released when it is the thread's turn.
     :ivar deadline: the time in seconds at which its wait ends by itself.
-    :ivar is_ready: whether what it waits for is there, if nobody calls :meth:`Turns.wake` for that.
+    :ivar is_ready: whether the thread may continue, if nobody calls :meth:`Turns.wake` for that.
     :ivar woken: its wait ended because somebody called :meth:`Turns.wake`, and not by its deadline.
     :ivar may_be_interrupted: while it waits: whether it can end by an exception.
     :ivar interrupted: its wait ends by one.
     :ivar outside: it is within a call of the standard library that needs real locks.
-    :ivar joining: who waits for its end.
+    :ivar joining: the threads that wait for its end.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Turns:
     """The threads of one run.
 
     :ivar now: the time, in seconds.
-    :ivar errors: what has ended threads.
+    :ivar errors: the errors that have ended threads.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Turns:
         """Let all threads act until each of them waits; returns False if none could act.
 
         :param now: the time in seconds.
-        :raises NotControlled: one acts for too long, or waits for what is not the run's.
+        :raises NotControlled: a thread acts for too long, or waits for something outside the run.
         """
         self.now = max(self.now, now)
         acted = False
@@ -226,7 +226,7 @@ class Turns:
         return math.inf if timeout is None or timeout < 0 else self.now + timeout
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function in the thread that has the run; raises what it raises."""
+        """Call a function in the thread that has the run; raises the error of the function."""
         turn = self.current()
         if turn is None:
             return function()

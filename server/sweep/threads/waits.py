@@ -121,7 +121,7 @@ class RLock:
 
 @contextmanager
 def waits_replaced(turns: Turns) -> Iterator[None]:
-    """Replace what threads of a run wait with, for as long as the block lasts."""
+    """Replace the functions with which threads of a run wait, for as long as the block lasts."""
 
     def here(made: Callable[[], Any], real: Callable[[], Any]) -> Callable[[], Any]:
         return lambda: real() if turns.current() is None else made()
@@ -163,7 +163,7 @@ def waits_replaced(turns: Turns) -> Iterator[None]:
         return _real_is_alive(thread) if turn is None else not turn.done
 
     class SimpleQueue(queue._PySimpleQueue):  # type: ignore[misc, name-defined]
-        """The one in C waits where nobody sees it."""
+        """Python's queue in C waits without calling any replaced function."""
 
         def __new__(cls) -> Any:
             return _real_queue() if turns.current() is None else super().__new__(cls)

@@ -349,7 +349,7 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def heal(self, *servers: ServerRef) -> None:
-        """Restore the links that were cut: those of these servers, or all."""
+        """Restore the links that were cut: the links of these servers, or all."""
         members = self._some(servers)
         self._enter(f"heal {_named(members if servers else ())}")
         self._ensemble.heal(members)
