@@ -1,4 +1,4 @@
-"""What the client's loop has to do with an event loop of asyncio."""
+"""The connection between the client's loop and an event loop of asyncio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..client import ClosingError
 
 
 class Home(Mailbox):
-    """What an event loop is to call for the tasks that run in it.
+    """Functions that an event loop calls for its tasks.
 
     :param loop: is the key of this object.
     """

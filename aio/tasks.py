@@ -10,7 +10,8 @@ The rules:
   nothing behind. If the call has succeeded all the same (a queue has given an item), its result is returned,
   and the task is cancelled at its next wait.
 * A CancelledError carries the message that ``Task.cancel(message)`` was given: anyio knows its own cancels by
-  theirs. Of several cancels during one wait, the last message counts. If a cancel without a message came too,
+  theirs. If a wait is cancelled several times, the last message counts. If a cancel without a message came
+  too,
   the task is cancelled once more at its next wait: whoever swallows the first may not swallow the second.
 * So it is when a task leaves a block because of a cancel without a message, and one with a message comes
   while it leaves the block: the block ends with the latter, as a ``finally`` of asyncio that waits.
@@ -219,7 +220,7 @@ class Question:
         return True
 
     def result(self) -> None:
-        """Return what the task goes on with."""
+        """Return the value with which the task continues."""
 
 
 def _cancel_again(task: asyncio.Task[Any], message: object) -> None:

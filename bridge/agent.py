@@ -1,4 +1,4 @@
-"""What callers ask, and the tasks of trio that do it.
+"""The calls that callers ask for, and the tasks of trio that do them.
 
 The rules:
 

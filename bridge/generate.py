@@ -76,7 +76,7 @@ def __len__(self) -> int:
 
 @attrs.frozen
 class Side:
-    """What the packages do differently.
+    """The differences between the packages.
 
     :ivar head: the docstring of the package.
     :ivar waits: whether methods that wait are ``async def``.

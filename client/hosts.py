@@ -169,8 +169,7 @@ class HostCycle:
         return not self._left
 
     def update(self, hosts: Iterable[Host]) -> None:
-        """Replace the servers, before a round. Those that are known keep their order, new ones get random
-        places.
+        """Replace the servers, before a round. Known servers keep their order; new servers get random places.
 
         :param hosts: at least one.
         """

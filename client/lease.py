@@ -91,7 +91,7 @@ class Lease:
 
     :ivar timeout: the shortest session timeout that servers have granted the session.
     :ivar deadline: the session cannot have ended before; minus infinity without a session.
-    :ivar acknowledged: when the latest message was sent that any server has answered.
+    :ivar acknowledged: the time at which the latest answered message was sent.
     :ivar proof_due: when to ask the leader again, if the lease is kept.
     :ivar warned: whether the user was informed that this lease is nearly over.
     """

@@ -29,8 +29,8 @@ The rules:
   an OSError                      waits for the loop           ends the connection
   ==============================  ===========================  ==============================================
 * A step ends within microseconds, if its thread gets a processor. The loop waits for the step until the
-  lease of the session ends, and then ends the connection. Whoever takes the claim of the exchange first
-  concludes it. While the loop waits, it serves no client of the process.
+  lease of the session ends, and then ends the connection. The side that takes the claim of the exchange
+  first concludes the exchange. While the loop waits, it serves no client of the process.
 * A loan is short (``LOAN_TIME``), because nobody reads while the thread pauses. So an event waits for at
   most this time.
 """
@@ -54,7 +54,8 @@ _LARGEST = 64 * 1024
 """Bytes: the largest request on loan, and the size of one read. A kernel takes and gives this much at
 once."""
 _LEAST_LOOKS = 2000
-"""The number of looks at a step even if the lease is over. A process that was stopped continues with a lease
+"""The smallest number of looks at the socket for one step, even if the lease is over. A process that was
+stopped continues with a lease
 that is over, and its thread needs time to end the step."""
 _STEP_PAUSE = 0.0001
 """Seconds between the first two looks at a step. The pauses grow to ``_LONGEST_PAUSE``."""

@@ -179,7 +179,7 @@ class Log(Observer):
                 self._quiet_until.clear()
                 self._began = True
                 if change.previous is SessionState.SUSPENDED:
-                    text = "Connected to %s after %.3f s without a connection: %s goes on."
+                    text = "Connected to %s after %.3f s without a connection: %s continues."
                 elif change.generation > 1:
                     text = "Connected to %s after %.3f s: %s replaces the expired one."
                 else:
@@ -197,7 +197,7 @@ class Log(Observer):
                 )
             case SessionState.SUSPENDED:
                 _log.warning(
-                    "Lost the connection to %s after %.3f s (%s). Trying the next server; %s may go on.",
+                    "Lost the connection to %s after %.3f s (%s). Trying the next server; %s may continue.",
                     *(change.server, change.seconds, change.reason, name),
                 )
             case SessionState.EXPIRED:

@@ -215,7 +215,7 @@ class WatchRegistry:
                 return
 
     def _released(self, path: str, entry: _Path, kind: WatchKind, *, asked: bool) -> None:
-        """Have the server remove the watches that no user needs any more, after one has gone.
+        """After a user has left: make the server remove the watches that no other user needs.
 
         :param asked: whether the server may have armed a watch for this user.
         """

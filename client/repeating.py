@@ -1,6 +1,6 @@
 """Repeating calls: without end, if a call may be carried out twice; or by a policy.
 
-What an error says about its request:
+The meanings of an error for its request:
 
 ======================================================== ==================================================
 :class:`ConnectionLossError`, ``sent`` is False          not applied: the request never left the client
@@ -61,7 +61,7 @@ def maybe_applied(error: BaseException) -> bool:
 
 
 class Outcome(enum.IntEnum):
-    """What the writes of a call have done, although the call has failed."""
+    """What is known about the writes of a failed call."""
 
     NONE = 0
     """No write was applied: the call can be made again as if nothing had happened."""

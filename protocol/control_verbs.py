@@ -8,7 +8,7 @@ and docs/ensemble.md with it.
    takes the underscore too.
 2. An argument has the name of the parameter and of the field in JSON.
 3. A server is named by its number, or by ``leader``: the server that leads when the verb begins.
-4. What is not given is not sent: the default of the method holds.
+4. Arguments that are not given are not sent: then the default of the method holds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 LEADER: Final = "leader"
-"""What may stand for the number of the server that leads."""
+"""A word that means the number of the server that leads."""
 SESSION: Final = "an id, a name, the address of a client, owner-of:PATH or holder-of:PATH"
 
 ServerRef: TypeAlias = int | Literal["leader"]

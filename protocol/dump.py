@@ -59,7 +59,7 @@ persistent znodes."""
 
 @attrs.frozen
 class Choice:
-    """What of a tree is taken, and how.
+    """The part of a tree that is taken, and how.
 
     :ivar subtree: the path at which it begins.
     :ivar acl: whether with the access control lists.

@@ -87,8 +87,8 @@ def quoted(value: bytes) -> bytes:
 def secret(user: str, realm: str, password: str, *, unicode: bool = True) -> bytes:
     """Hash a user's password: 16 bytes.
 
-    :param unicode: whether the client has sent the directive ``charset=utf-8``. What ISO 8859-1 can write is
-        hashed in it all the same (sasl.md section 3).
+    :param unicode: whether the client has sent the directive ``charset=utf-8``. Text that ISO 8859-1 can
+        write is still hashed in ISO 8859-1 (sasl.md section 3).
     :raises UnicodeEncodeError: without ``unicode``: a character that ISO 8859-1 does not have.
     """
     return _md5(b":".join(_encoded(text, unicode) for text in (user, realm, password))).digest()

@@ -4,7 +4,7 @@ The rules:
 
 * A counter is a :class:`.SharedValue`: each change reads the number and writes the new one with its
   version. If another client was quicker, the change is tried again after a random pause that grows.
-* No addition is lost or made twice. Where a lost reply leaves open whether it was made,
+* No addition is lost or made twice. If a lost reply leaves open whether the change was made,
   :class:`.AmbiguousResult` is raised.
 * A znode that is missing or empty stands for ``default``. kazoo creates a counter empty before it writes to
   it, and Curator reads an empty one as 0. This recipe creates the znode with its first value, never empty.

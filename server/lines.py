@@ -56,7 +56,7 @@ class LineBuffer:
         self._waiting.clear()
 
     def peek(self, size: int) -> bytes:
-        """Return so many bytes at most; :meth:`took` says how many of them have gone."""
+        """Return at most this number of bytes; :meth:`took` says how many were written."""
         return bytes(self._waiting[:size])
 
     def took(self, size: int) -> None:
@@ -98,7 +98,7 @@ class LineWriter:
         self._lines.lose()
 
     def flush(self, seconds: float = 0.0) -> None:
-        """Write what waits, and give the reader so many ``seconds``."""
+        """Write the waiting lines; the reader has this number of ``seconds``."""
         self._write(seconds)
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
-"""The files of a ZooKeeper server: snapshots and transaction logs (files.md). No I/O but on streams that
-callers have opened, but for :mod:`.places`, and no state.
+"""The files of a ZooKeeper server: snapshots and transaction logs (files.md). No state. No I/O except on
+streams that callers have opened, and in :mod:`.places`.
 
 * :mod:`.names`: which file is which. :mod:`.streams`: gzip, snappy, and the reading of large files piece by
   piece.

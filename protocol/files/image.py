@@ -4,7 +4,7 @@
 Entries are applied as a starting server does, not as a serving one: an entry holds results, so nothing is
 checked, and an entry that was applied before changes nothing.
 
-* What cannot be applied, because its znode is missing or there already, is left out.
+* An entry that cannot be applied is left out: its znode is missing, or exists already.
 * The counters of a parent only grow. So a snapshot that was written while the tree changed becomes right once
   all entries after its zxid were applied.
 """
@@ -69,8 +69,8 @@ class ImageNode:
 class Image:
     """A tree, its sessions, and the zxid up to which it goes.
 
-    :ivar nodes: by path; the root is ``""``. Parents come before children, but for znodes of a snapshot that
-        was written while the tree changed.
+    :ivar nodes: by path; the root is ``""``. Parents come before children. A snapshot that was written while
+        the tree changed may differ.
     :ivar sessions: timeouts in ms, by session id.
     :ivar digest: the digest of the tree; None if it is not kept.
     """

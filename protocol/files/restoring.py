@@ -5,7 +5,7 @@
 3. The result must have no gap: each zxid follows the previous zxid, or begins a new epoch (its high 32
    bits).
 
-What is wrong falls into three kinds:
+There are three kinds of faults:
 
 * *Reported*: a torn entry at the end of a log, because no client got an answer for it; an unfinished
   snapshot, if an older one and the logs replace it; a digest that another kind of server may have counted

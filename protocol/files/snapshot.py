@@ -46,7 +46,7 @@ class ZxidDigest(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What a reader of a snapshot refuses before it has read it.
+    """The sizes that a reader of a snapshot refuses before reading.
 
     :ivar largest: the most bytes of the path of one znode, and of its data.
     :ivar most: bytes of the whole, uncompressed.

@@ -27,7 +27,7 @@ COMPRESSIONS: Final = ("", "gz", "snappy")
 _CHUNK: Final = 32 * 1024
 """Bytes that are compressed together by snappy, as snappy-java does it."""
 _LEVEL: Final = 6
-"""Of gzip, as in Java: level 9 takes twice the time for 1 % less."""
+"""The level of gzip, as in Java: level 9 takes twice the time for 1 % less."""
 
 
 class FileError(ValueError):
@@ -170,7 +170,7 @@ class Input:
 
     @property
     def offset(self) -> int:
-        """Where ``pos`` is in the whole stream."""
+        """The position of ``pos`` in the whole stream."""
         return self._before + self.pos
 
     def has(self, size: int) -> bool:

@@ -237,7 +237,7 @@ _STRANGERS = (
     "{} hold it at the same time: {} do not look at each other."
     ' Use one library for all, or pyzk with layout="both".'
 )
-"""The remark is wrong where a contender with Curator's names is ours: ours look at all others and wait."""
+"""The remark is wrong if pyzk's contenders use Curator's names: they look at all others and wait."""
 
 
 def _is_shared_by_strangers(holders: Sequence[Participant]) -> bool:

@@ -26,7 +26,7 @@ class Library(enum.StrEnum):
     ZOOKEEPER = "ZooKeeper"
     """The recipes in ZooKeeper's own distribution."""
     PYZK = "pyzk"
-    """A contender of ours with a name for Curator and a name for kazoo."""
+    """A contender of pyzk with a name for Curator and a name for kazoo."""
     PATRONI = "Patroni"
     HADOOP = "Hadoop"
     KAFKA = "Kafka"

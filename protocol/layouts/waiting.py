@@ -8,7 +8,8 @@ The rules, for contenders in the order of their numbers:
 3. A contender that waits for none holds. Libraries that do not look at each other hold at the same time,
    as Curator and kazoo do.
 4. If a name has two meanings, one is taken: ``__lock__`` waits for kazoo's readers too, as ``WriteLock``
-   does and ``Lock`` does not; ``_c_<UUID>`` is Curator's, though ours is called so as well and looks at all.
+   does and ``Lock`` does not; ``_c_<UUID>`` is taken for Curator's, though a contender of pyzk may have such
+   a name and looks at all.
 5. A reader whose session holds as the writer before it is that writer, on its way down (recipe-rules.md B.4).
 6. Curator compares texts and filters nothing: an unknown child whose name is less than the digits of a
    number blocks Curator's contenders for ever (recipe-rules.md B.2.3, last column).
@@ -139,7 +140,8 @@ def contenders(children: Mapping[str, Child]) -> tuple[list[Participant], list[s
 
 
 def _by_contender(names: Iterable[ContenderName]) -> list[list[ContenderName]]:
-    """Return the names of each contender, in the order of their first; ours may have two."""
+    """Return the names of each contender, in the order of their first names; a contender of pyzk may have
+    two."""
     names = list(names)
     ours = {name.attempt for name in names if name.library is Library.PYZK}
     grouped: dict[str, list[ContenderName]] = {}

@@ -10,7 +10,7 @@ import trio
 
 
 class Lapsing(Protocol):
-    """What a block relies on until a moment that may move.
+    """A hold on which a block relies until a deadline that may move.
 
     :ivar limit: that moment, in seconds of the loop's clock, ``time.monotonic()``; infinity for none.
     """

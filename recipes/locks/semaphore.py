@@ -207,7 +207,7 @@ class Semaphore(Acquirable[Grant]):
             return leases
 
     async def _until_free(self, bound: Bound, gate: Grant, count: int, wait: bool) -> Watch | None:
-        """Wait until so many leases are free. Returns the watch on all leases, or None if the gate was
+        """Wait until this number of leases is free. Returns the watch on all leases, or None if the gate was
         lost."""
         leases, zk = self._leases, self.zk
         while True:

@@ -5,7 +5,7 @@ The rules:
 * The words are a note of the error that ends the wait. trio's own ``fail_after`` shows them above its
   ``TooSlowError``; ``asyncio.timeout`` and ``pyzk.blocking.timeout`` above or in their ``TimeoutError``.
 * To know the holder, the contender reads the first znodes of the queue in the round trip in which it deletes
-  its own. If it waits directly for the holder, it has read that znode before, and reads nothing.
+  its own. If it waits directly for the holder, it has read the holder's znode before, and reads nothing.
 * The note makes no wait longer: unknown facts are left out.
 """
 

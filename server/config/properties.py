@@ -29,7 +29,7 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """Its place in its file, or its other source."""
+        """The key's place in its file, or its other source."""
         return f"line {self.line}" if self.line else self.source
 
     @property

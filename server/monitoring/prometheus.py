@@ -96,7 +96,8 @@ def _metric(name: str, kind: str, value: str | int) -> Metric:
 
 
 def _summary(name: str, of: Summary | Histogram, is_new: bool) -> Metric:
-    """Make a basic summary. The real server's has a median; ours keeps no values to compute it from."""
+    """Make a basic summary. The real server has a median; this server keeps no values from which to compute
+    one."""
     metric = Metric(name, f"{name} summary" if is_new else name, "summary")
     quantiles: dict[str, float] = {"0.5": math.nan}
     if isinstance(of, Histogram):

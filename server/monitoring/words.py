@@ -45,8 +45,8 @@ def answer(word: bytes, service: Service, asker: Connection, now: float, rest: b
     """Yield the reply, piece by piece; the connection closes behind it. ``rest`` is what came behind the
     word.
 
-    Each piece takes a bounded time, however much there is to tell. Where a reply has many, others are served
-    between them: each line was true when it was made.
+    Each piece takes a bounded time, however much there is to tell. In a long reply other clients are served
+    between the lines: each line was true when it was made.
     """
     name = "telnet close" if word == TELNET_CLOSE else word.decode()
     allowed = service.settings.four_letter_words

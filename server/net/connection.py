@@ -228,7 +228,7 @@ class Connection:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much output waits that nothing more is handled until some of it is taken."""
+        """Whether too much output waits. Then no more requests are handled until the client takes some."""
         return self.waiting > HIGH_WATER
 
     # --- bytes out ---------------------------------------------------------------------------------------

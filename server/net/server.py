@@ -217,7 +217,7 @@ class Server:
         return address
 
     def share_the_loop(self, seconds: float) -> None:
-        """Let the other servers of this process have their turns after so many seconds."""
+        """The seconds after which the other servers of this process get their turns."""
         if self._hub is not None:
             self._hub.share = seconds
 

@@ -1,4 +1,4 @@
-"""A snapshot of a server that runs, as bytes, and the way back: another tree for a server that runs.
+"""Snapshots of a running server, as bytes, and restoring: a running server gets the tree of a snapshot.
 
 A restore is one transaction. Its zxid is above those of the server and of the snapshot, so that no client
 sees zxids fall back. The sessions of the snapshot live on with their whole timeouts, and all others are over.

@@ -38,7 +38,7 @@ _COPIED = 2**20
 _COMPRESSED = 32 * 1024
 """Bytes that are compressed in one step: 1 ms."""
 _SOME = 64 * 1024
-"""Bytes of znodes in one step, but for the last znode of it."""
+"""Bytes of znodes in one step, without the step's last znode."""
 
 
 def snapshot_steps(

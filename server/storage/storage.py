@@ -37,7 +37,7 @@ _PROGRESS = 2.0
 class Storage:
     """
     :param path: the data directory.
-    :param repair: whether to go on with what comes before a damage.
+    :param repair: whether to continue with everything before a damage.
     :ivar load_time: how long it took to read the files, in ms.
     :ivar entries_loaded: the number of log transactions that were loaded.
     """
@@ -273,7 +273,7 @@ class Storage:
         return [] if self._engine is None else list(self._engine.journal.digests)
 
     def close(self) -> None:
-        """Write what waits, and let others have the directory."""
+        """Write the waiting entries, and unlock the directory."""
         if self._engine is not None:
             with suppress(JournalFailed, OutOfMemory):  # nobody was answered
                 self._engine.write_journal()

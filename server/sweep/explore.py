@@ -60,7 +60,7 @@ class Finding:
 
 @attrs.define
 class Results:
-    """What a sweep has come to.
+    """The result of a sweep.
 
     :ivar base: the first run.
     :ivar bad: the outcomes of bad cells, in the order of the requests.

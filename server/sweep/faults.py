@@ -163,7 +163,7 @@ FAULTS: Final = {
     "restart-empty": Fault("it is applied, the server restarts without data", True, _restart_empty, "memory"),
 }
 FIRST: Final = ("reply-lost", "gone-mid", "cut-after", "leader-mid", "lag-others")
-"""Those that come first where there is no time for all."""
+"""The faults that come first if there is no time for all."""
 
 
 def chosen(faults: str | Iterable[str], *, in_ensemble: bool = False) -> list[str]:

@@ -27,7 +27,7 @@ class GaveUp(Exception):
 
 
 class BaseLab:
-    """What the labs of all kinds of clients have in common.
+    """The common part of the labs for all kinds of clients.
 
     :param excused: the client whose session does not survive the fault of this run.
     :ivar gave_up: whether a client has ended with an error that says that its session has ended.

@@ -1,4 +1,4 @@
-"""What a sweep consists of: steps, cells, and the outcome of one run."""
+"""The parts of a sweep: steps, cells, and the outcome of one run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Cell:
 
 @attrs.define
 class Outcome:
-    """What came of one run.
+    """The outcome of one run.
 
     :ivar detail: the first line of the error.
     :ivar steps: the steps that were made, in order.

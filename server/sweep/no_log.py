@@ -1,4 +1,4 @@
-"""What keeps the log still."""
+"""Switches logging off during a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep has found: as text to be pasted into an issue, as JSON, as a page."""
+"""The findings of a sweep: as text for an issue, as JSON, as a page."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Report:
         return page(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
-        """What :meth:`as_json` has, as a dict."""
+        """The contents of :meth:`as_json`, as a dict."""
         results = self.results
         return {
             "scenario": self.title,

@@ -165,7 +165,7 @@ class Chaos(Injector):
                 raise
 
     def end(self) -> None:
-        """Inject no more faults. What is delayed stays so. Does nothing the second time."""
+        """Inject no more faults. Messages that are delayed stay delayed. Does nothing the second time."""
         self._run(self._gate.remove_injector, self)
 
     @property

@@ -53,7 +53,7 @@ class Condition:
     instead: Callable[[], str]
 
     async def is_met(self, seconds: float, past: Callable[[Wait], Any] | None = None) -> bool:
-        """Return True as soon as the condition holds; False after so many seconds of trio's clock.
+        """Return True as soon as the condition holds; False after this number of seconds of trio's clock.
 
         :param past: an async function that counts earlier requests.
         """

@@ -16,7 +16,7 @@ from ..core.znode import Znode
 from .tree_io import RESERVED, walk
 
 LOOKED_AT: Final = 1000
-"""Children of one directory: recognising so many takes some 10 ms."""
+"""The largest number of children of one directory: recognising them takes about 10 ms."""
 _GATE: Final = "-__lock__"
 """The end of the name of the gate of kazoo's semaphore. The semaphore itself may have no children."""
 

@@ -21,7 +21,7 @@ applied or before its reply is sent;
 handshakes are refused now and then
 =====================================  ==================================================================
 
-What it does not do:
+Its limits:
 
 * It affects no ``close_session``: a session that a client has closed is over. So checks for leaks are right.
 * It begins no delay while the server's clock is frozen: the delay would not end.
@@ -222,7 +222,8 @@ class HostileGate(MessageGate):
         setattr(record, name, items)
 
     def _stir_ephemerals(self, session: int) -> None:
-        """Move one ephemeral of a session to the end, so that the session's end deletes them in any order."""
+        """Move a random ephemeral of a session to the end of its list. So the session's end deletes the
+        ephemerals in a random order."""
         owned = self._service.engine.tree.ephemerals.get(session)
         if owned is not None and self._random.random() < 0.5:
             first = next(iter(owned))

@@ -80,7 +80,7 @@ class Wait(Observer):
             self._met.set()
 
     async def until_met(self, seconds: float) -> bool:
-        """Return True as soon as the condition has held; False after so many seconds of real time."""
+        """Return True as soon as the condition has held; False after this number of seconds of real time."""
         with trio.move_on_after(seconds):
             await self._met.wait()
         return self._met.is_set()

@@ -1,4 +1,4 @@
-"""Who held a lock before, and for how long: what the history shows of the contenders of one directory.
+"""Earlier holders of a lock, and how long they held it, from the history of the contenders of one directory.
 
 * The first contender in order holds the lock, from the moment at which it is the first until its znode goes.
 * A contender that the history does not see coming was there before: its znode is in the tree, or the history

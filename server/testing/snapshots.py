@@ -1,6 +1,7 @@
 """Copies of the whole tree, for test suites that prepare much and change little.
 
-A synchronous control does either in one go. :func:`take` and :func:`bring_back` do it in steps, so that
+A synchronous control takes or restores a snapshot in one go. :func:`take` and :func:`bring_back` do it in
+steps, so that
 clients are served meanwhile; :mod:`...core.replacing` says what they see. A server that keeps a log has the
 new tree in a file then: most of it is written before. In an ensemble each server has a copy of the tree, made
 before (:meth:`Snapshot.copied`), and replaces its own in one go. So does a server that keeps digests.

@@ -143,7 +143,7 @@ class Exporter:
         if "@" in parts.netloc:  # not shown: it may hold a password
             raise ValueError("leave out the user and the password of the collector's URL: they are not sent")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"a collector is such as http://127.0.0.1:4318, not {url!r}")
+            raise ValueError(f"a collector has a URL such as http://127.0.0.1:4318, not {url!r}")
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
         self._path = parts.path if parts.path.strip("/") else _PATH
         if parts.query:

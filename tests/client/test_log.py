@@ -47,7 +47,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
         ),
         (
             change(CONNECTED, SUSPENDED, generation=2),
-            "INFO Connected to a:1 after 1.500 s without a connection: session 0xab goes on.",
+            "INFO Connected to a:1 after 1.500 s without a connection: session 0xab continues.",
         ),
         (
             change(READ_ONLY, SUSPENDED),
@@ -61,7 +61,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
         (
             change(SUSPENDED, CONNECTED),
             "WARNING Lost the connection to a:1 after 1.500 s (it was reset). Trying the next server; "
-            "session 0xab may go on.",
+            "session 0xab may continue.",
         ),
         (
             change(EXPIRED, SUSPENDED),

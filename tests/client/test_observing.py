@@ -91,7 +91,7 @@ async def test_the_life_of_a_session_is_logged(
         "INFO Closed session",
     ]
     assert f"session 0x{second:x} replaces the expired one" in caplog.text
-    assert "goes on" in caplog.text
+    assert "continues" in caplog.text
     for secret in (PASSWORD, DATA.decode(), password.hex(), str(password)):
         assert secret not in caplog.text
 

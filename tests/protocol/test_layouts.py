@@ -396,7 +396,7 @@ def remarks(case_id: str) -> str:
     [
         ("curator does not wait for kazoo", "2 hold it at the same time"),
         ("a digit before curator's", "waits for 0, which is no contender: delete that"),
-        ("numbers used up", "has a number behind the last one"),
+        ("numbers used up", "has a number after the last possible one"),
         ("persistent contender", "is persistent"),
     ],
 )

@@ -32,7 +32,7 @@ _PAST: Final = 20
 _DATA: Final = 200
 """Bytes of a contender's data in the answer."""
 _MOST_WAITS: Final = 500
-"""The largest number of waits among which cycles are searched. In the worst case, all of them wait for all
+"""The largest number of waits among which cycles are searched. In the worst case, when all wait for all
 others, this takes 60 ms."""
 
 

@@ -11,8 +11,9 @@ tuple of the fields of its record, in their order. An operation without a record
 :mod:`.writes`     changes of the tree
 =================  =====================================================================================
 
-Each returns the body of the reply, already encoded. Those of :mod:`.writes` are resolvers: they return an
-effect, which the engine applies. Each raises a :class:`~pyzk.protocol.errors.ZooKeeperError` to answer with
+Each returns the body of the reply, already encoded. The functions of :mod:`.writes` are resolvers: they
+return an effect, which the engine applies. Each raises a :class:`~pyzk.protocol.errors.ZooKeeperError` to
+answer with
 that error. An operation that may take long is done in steps (:mod:`.long`).
 
 To add one: the row in :mod:`pyzk.protocol.operations`, the record in :mod:`pyzk.protocol.records`, and a

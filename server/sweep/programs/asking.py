@@ -10,7 +10,7 @@
                                            it begins, ``NAME=HOST:PORT`` a line; 204 when there is none
 =========================================  ================================================================
 
-Each answer comes when the program may go on. A web page is refused, as by the server's own HTTP.
+Each answer comes when the program may continue. A web page is refused, as by the server's own HTTP.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHOWN: Final = 500  # characters of what a program says
 
 
 class Scene:
-    """What programs act on: one run.
+    """One run, as programs see it.
 
     :ivar starts: whether a program has said where its steps begin.
     """

@@ -19,7 +19,7 @@ _LAST_WORDS: Final = 0.2
 
 
 class Running:
-    """A program that runs. What it writes to its standard output and error is kept, as far as it is the last.
+    """A program that runs. The end of its standard output and error is kept.
 
     :ivar ended: set when the program itself has ended.
     """

@@ -3,8 +3,8 @@
 The rules:
 
 1. Each client has its own address, so its name stays the same for all its connections and sessions.
-2. At the end each client is stopped. What still waits then, waits for ever, and is interrupted. What does not
-   end by that is ended where it waits.
+2. At the end each client is stopped. Threads that still wait then would wait for ever, and are interrupted.
+   Threads that do not end by that are ended where they wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What replaces names of other modules for a while."""
+"""Replaces names in other modules, and puts them back."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Turns:
             self.run(self.now)
 
     def places(self) -> dict[str, list[traceback.FrameSummary]]:
-        """Where each thread waits, by its name."""
+        """The place where each thread waits, by the thread's name."""
         frames = sys._current_frames()
         return {
             turn.name: list(traceback.extract_stack(frames[turn.ident]))

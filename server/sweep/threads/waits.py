@@ -1,7 +1,7 @@
-"""What threads wait with: locks, sleep, clocks and threads of the standard library, for threads of a run.
+"""Replacements for locks, sleep, clocks and threads of the standard library, for threads of a run.
 
-Every other thread of the process gets the real ones. What was imported by its name, as by ``from time import
-sleep``, is not replaced.
+Every other thread of the process gets the real ones. A function that was imported by its name, as by ``from
+time import sleep``, is not replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .replacing import replacing
 from .turns import Turn, Turns
 
 _EPOCH: Final = 1_700_000_000.0
-"""What ``time.time()`` returns when a run begins."""
+"""The result of ``time.time()`` when a run begins."""
 
 _real_lock = _thread.allocate_lock
 _real_r_lock = threading.RLock

@@ -1,4 +1,4 @@
-"""What a rule is, and what it finds."""
+"""The base class of rules, and their findings."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .world import Client, Exchange, World, fired_by, parent_of, watch_key
 GROWN: Final = 500
 """The number of waiting one-shot watches of one session. A cache of a small tree has fewer."""
 _RARELY: Final = 20
-"""Where watches are useful, at least one in this many fires."""
+"""If watches are useful, at least one in this number fires."""
 REARMED: Final = 5
 """The number of times that a waiting watch is set. A client that reads again after a reconnect makes 2."""
 SIBLINGS: Final = 5

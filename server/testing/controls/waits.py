@@ -32,7 +32,7 @@ class _Absent:
 
 
 _ABSENT: Final = _Absent()
-"""What stands for data that is not given: None is data too."""
+"""The default of data that is not given, because None is data, too."""
 
 
 class WaitControls(HistoryControls):

@@ -270,7 +270,7 @@ def test_zeros_in_the_middle_of_a_log_are_no_end() -> None:
     data = bytearray(LOG)
     data[ENDS[4] : ENDS[5]] = bytes(ENDS[5] - ENDS[4])
     files.files["log.1"] = bytes(data)
-    with pytest.raises(Damaged, match=f"log.1, byte {ENDS[4]:,}: zeros, and behind them"):
+    with pytest.raises(Damaged, match=f"log.1, byte {ENDS[4]:,}: zeros, and after them"):
         files.restore()
     found = files.restore(repair=True)
     assert state(found.image) == STATES[4]

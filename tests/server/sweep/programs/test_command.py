@@ -252,7 +252,10 @@ def test_a_kept_program_that_ends(sweep: Sweep, program: Write, capsys: pytest.C
 
 def test_a_command_that_does_not_connect(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--", "/bin/sh", "-c", "echo hello"]) == 3
-    assert "no program has connected: it must connect to what ZOOKEEPER_HOSTS says" in capsys.readouterr().err
+    assert (
+        "no program has connected: it must connect to the addresses in ZOOKEEPER_HOSTS"
+        in capsys.readouterr().err
+    )
 
 
 def test_commands_that_cannot_be_run(capsys: pytest.CaptureFixture[str]) -> None:
