@@ -40,7 +40,8 @@ class Home(Mailbox):
         return self._direct
 
     def attach(self) -> None:
-        """Note that a client was opened in this loop: a bell is worth its file descriptors."""
+        """Note that a client was opened in this loop: from now on a bell is worth the file descriptors that
+        it uses."""
         self._clients += 1
         loop = self._loop()
         if self._bell is None and loop is not None:

@@ -45,7 +45,7 @@ class LeaderElection(ThreadFace, of=TrioLeaderElection):
     :class:`LockLost`. ``term.token`` grows from leader to leader.
 
     :param id: the name that other clients see. It is the data of the candidate's znode, in UTF-8.
-    :param layout: the library whose candidates see ours: see :data:`ElectionLayout`.
+    :param layout: the library whose candidates see this candidate: see :data:`ElectionLayout`.
     :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.
     :raises BadArgumentsError: the path is not a valid path.

@@ -162,7 +162,7 @@ def complaint(arguments: dict[str, Any]) -> str | None:
 def check_arguments(**arguments: Any) -> None:
     """Check arguments by their names.
 
-    :raises BadArgumentsError: an argument is not what it must be.
+    :raises BadArgumentsError: an argument has a wrong type or value.
     """
     words = complaint(arguments)
     if words is not None:

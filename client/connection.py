@@ -213,7 +213,8 @@ class Connection:
     :ivar heard: whether any byte came.
     :ivar in_flight: requests that were sent and not answered, the oldest first.
     :ivar ready_since: when it became READY; infinity until then.
-    :ivar read_only: whether the server is read-only. Its sessions are its own: they prove nothing about ours.
+    :ivar read_only: whether the server is read-only. Its sessions are its own: they prove nothing about this
+        client's session.
     :ivar drained: whether the client has left it without losing a request.
     """
 

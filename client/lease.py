@@ -22,7 +22,8 @@ brought the answer to a write or a ``sync`` that was sent at ``a + REPORTED`` or
 
 Why. The answer to the write comes down the stream in which the leader also sends its pings to the follower.
 ``REPORTED`` is longer than 0.5 ticks, so the leader has put a ping into that stream after ``a`` and
-before the answer. The follower had heard our message by ``a``. So its report of that ping names our
+before the answer. The follower had received the client's message by ``a``. So its report of that ping names
+our
 session, and it sends the report before it passes the answer on to us. (If the ping took less than a twelfth
 of ``T``, the report was sent even before our request, in the same stream: the leader had it when it answered.
 A slow link, as long as all messages take equally long, changes nothing.) The leader takes the report at or

@@ -16,8 +16,8 @@ The rules:
   attaches to it again.
 * Requests are sent in the order in which they were submitted. A request submitted while there is no
   connection waits for one, at most for the session timeout.
-* A read-only server has sessions of its own. While one serves us, our session stays what it is, and the next
-  full server attaches it again. Requests that need the leader fail at once.
+* A read-only server has sessions of its own. While a read-only server serves the client, its session stays
+  unchanged, and the next full server attaches it again. Requests that need the leader fail at once.
 * When a serving connection ends, every write in flight fails, and so does every write behind them in the
   queue. A program that pipelines A and B must never see B applied without A. Reads go back to the queue.
   They fail

@@ -266,7 +266,8 @@ class _Member:
 
     async def _round_is_over(self, newcomer: str) -> bool:
         """Return whether the round is over. All members that we have seen are gone, and a newcomer is there.
-        If ``ready`` was deleted, the newcomer belongs to the next round, and ours is over. If not, wait until
+        If ``ready`` was deleted, the newcomer belongs to the next round, and this round is over. If not,
+        wait until
         either of the two is gone."""
         ready, watch = await self._look(self._ready)
         with watch:

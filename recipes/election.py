@@ -28,12 +28,12 @@ from .locks.options import ElectionOptions
 from .locks.role import DEFAULT_KINDS, LockKind, LockLayout
 
 ElectionLayout = Literal["curator-latch", "curator-selector", "kazoo"]
-"""The libraries whose candidates see ours: the candidates of Curator's LeaderLatch
+"""The libraries whose candidates see pyzk's candidates: the candidates of Curator's LeaderLatch
 (``_c_<uuid>-latch-<number>``), of its LeaderSelector (``_c_<uuid>-lock-<number>``), or of kazoo's Election
 (``<32 hex digits>__lock__<number>``)."""
 
 CANDIDATES = DEFAULT_KINDS | {ContenderKind.CURATOR_LATCH}
-"""The kinds that ours wait for, whatever their own layout."""
+"""The kinds of candidates that pyzk's candidates wait for, whatever their own layout."""
 
 _LAYOUTS: dict[ElectionLayout, tuple[LockKind, LockLayout]] = {
     "curator-latch": (LockKind.LATCH, "curator"),
@@ -64,7 +64,7 @@ class LeaderElection:
     :class:`LockLost`. ``term.token`` grows from leader to leader.
 
     :param id: the name that other clients see. It is the data of the candidate's znode, in UTF-8.
-    :param layout: the library whose candidates see ours: see :data:`ElectionLayout`.
+    :param layout: the library whose candidates see this candidate: see :data:`ElectionLayout`.
     :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.
     :raises BadArgumentsError: the path is not a valid path.

@@ -185,7 +185,7 @@ class Partitioner(Running):
         return list(self._locks)[ids.index(self.id) :: len(ids)]
 
     async def _refuse_a_double(self, members: list[Member]) -> None:
-        """Check that no member had our id before us (trap E-46).
+        """Check that no earlier member has the same id (trap E-46).
 
         :raises NodeExistsError: one had.
         """

@@ -244,7 +244,7 @@ async def _find(bound: Bound, parent: str, prefixes: Sequence[str]) -> Created |
 
 
 async def _owned(bound: Bound, path: str) -> Stat | None:
-    """Return the Stat of a znode if it belongs to this session, else None. The znode of an earlier session of
-    ours may still be there (trap E-04)."""
+    """Return the Stat of a znode if it belongs to this session, else None. The znode of this client's
+    earlier session may still exist (trap E-04)."""
     stat = await bound.repeat(lambda: bound.zk.exists(path))
     return stat if stat is not None and stat.ephemeralOwner == bound.zk.session.id else None

@@ -78,7 +78,7 @@ class Contest:
 async def contend(contest: Contest, *, wait: bool = True) -> Grant:
     """Contend until the lock is granted.
 
-    :raises WouldBlock: another contender is before ours, and ``wait`` is False.
+    :raises WouldBlock: another contender is before this one, and ``wait`` is False.
     :raises SequenceExhausted: the numbers have run out.
     :raises ClosingError: the client was closed.
     :raises SessionExpiredError: with ``on_session_loss="raise"``.
@@ -140,7 +140,7 @@ class _Attempt:
         self._sequence = min(sequences)
 
     async def win(self, *, wait: bool) -> None:
-        """Wait until no contender is before ours.
+        """Wait until no contender is before this one.
 
         :raises WouldBlock: one does, and ``wait`` is False.
         """
@@ -193,7 +193,7 @@ class _Attempt:
                 self._data[path], self._stat, self._own_watches[path] = read
 
     def _blocker(self, names: list[str]) -> ContenderName | None:
-        """Return the last of the contenders that are before ours and that ours has to wait for."""
+        """Return the last contender before this one for which this one must wait."""
         contest = self.contest
         contenders, unknown = in_order(names)
         self._warn_about(contenders, unknown)

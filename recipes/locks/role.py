@@ -1,4 +1,4 @@
-"""The role of our contenders: what they contend for, their names, and the contenders that they wait for.
+"""The role of contenders: what they contend for, their names, and the contenders that they wait for.
 
 The rules (recipe-rules.md B.2; :mod:`pyzk.protocol.layouts` reads the names of all libraries):
 
@@ -81,12 +81,12 @@ class Role:
         return names
 
     def waits_for(self, earlier: ContenderName) -> bool:
-        """Return whether ours wait for a contender that is before them."""
+        """Return whether contenders of this role wait for a contender before them."""
         return earlier.kind in self.recognise and not (self.purpose.shared and earlier.kind.shared)
 
     def unseen_by(self, contenders: Sequence[ContenderName]) -> str | None:
-        """Return the name of a contender that does not see ours, because it looks for the other layout
-        only."""
+        """Return the name of a contender that does not see this one, because it looks only for the other
+        layout."""
         other = {"curator": ContenderKind.KAZOO_LOCK, "kazoo": ContenderKind.CURATOR_LOCK}.get(self.layout)
         names = [contender.name for contender in contenders]
         if self.layout == "kazoo" and any(name.startswith(OURS) for name in names):

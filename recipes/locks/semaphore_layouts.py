@@ -70,7 +70,7 @@ class LeaseLayout:
         """
 
     async def check_limit(self, bound: Bound) -> None:
-        """Check that the limit stored by others, if any, is ours.
+        """Check that the limit that other clients have stored, if any, equals this semaphore's limit.
 
         :raises InconsistentLimit: it is another one.
         """

@@ -9,7 +9,8 @@ The rules:
   the task whose turn it is tries. A znode of our session belongs to that task.
 * A turn ends when the znode is deleted or lost. If the deletion has to wait for the connection, the next task
   has to wait for the deletion.
-* A create whose reply was lost is not repeated blindly: if the znode then belongs to our session, it is ours.
+* A create whose reply was lost is not repeated blindly: if the znode then belongs to this session, this
+  client has created it.
 """
 
 from __future__ import annotations
@@ -126,8 +127,8 @@ class _SingleGrant(Grant):
 
 
 async def _give_up(zk: ZooKeeper, path: str, turn: _Turn, grace: float) -> None:
-    """Delete the znode if it is ours, and end the turn. The znode may belong to another client, if an
-    operator has deleted ours."""
+    """Delete the znode if this client created it, and end the turn. The znode may belong to another client,
+    if an operator has deleted this client's znode."""
     turn.leftover = job = zk.janitor.delete_own(path)
     turn.pass_on()
     try:
@@ -244,8 +245,8 @@ class SingleNodeLock(Acquirable[Grant]):
         return stat, own_watch
 
     async def _create(self, bound: Bound) -> bool:
-        """Try to create the znode. Returns False if it exists. After a lost reply, returns True if it exists:
-        then it may be ours."""
+        """Try to create the znode. Returns False if it exists. After a lost reply, returns True if the znode
+        exists: this client may have created it."""
         zk, holding = self.zk, self._holding
         attempts = 0
 

@@ -4,9 +4,9 @@ The rules:
 
 * One task creates the znode, watches it, writes it, and creates it again. So no request can overtake an
   earlier one (recipe-rules.md trap E-05).
-* The znode is ours if its czxid is the one that our create has returned. A znode that another client has put
-  in the place of ours is a conflict, also if it has the same data.
-* An ephemeral znode of an earlier session of ours would soon be deleted by the server. So it is deleted and
+* The znode is this object's if it has the czxid that the create returned. A znode that another client has put
+  in its place is a conflict, even with the same data.
+* The server would soon delete an ephemeral znode of this client's earlier session. So it is deleted and
   created again, never adopted (recipe-rules.md trap E-45).
 * New data is written to the znode that is there, and to each that is created later.
 * Leaving the block deletes the znode. Without a connection the client deletes it later, in the background.

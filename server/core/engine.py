@@ -220,7 +220,7 @@ class Engine(Transactions):
                     self._delete(path)
                 except Exception as error:  # other ephemerals may hold locks that clients wait for
                     self.write_failed(error)
-                    report("%s is over; %s remains, or not all were told", session, path)
+                    report("%s is over; %s remains, or not all clients got their events", session, path)
             if self.is_recorded:
                 self.record(CloseSession(paths, expired), session.id, request)
         finally:

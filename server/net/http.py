@@ -180,7 +180,8 @@ class HttpServer:
     :param timeout: seconds that a client has for each request, with idle time, and again for taking the
         answer.
     :param unread: counts the output that clients leave unread.
-    :param max_body: how many bytes a request may have, given the request without them.
+    :param max_body: returns how many bytes of body a request may have. It is called with the request without
+        its body.
     """
 
     def __init__(

@@ -389,7 +389,7 @@ class Hub:
                 return
             except OSError as error:
                 if error.errno not in descriptors.SHORTAGE:
-                    logger.warning("a client could not be let in: %s", error)
+                    logger.warning("a client was not accepted: %s", error)
                     continue
                 logger.warning("new clients must wait: %s; %s", error, descriptors.REMEDY)
             except Exception:
@@ -579,7 +579,8 @@ class Hub:
 
 
 def _rest(sock: socket.socket) -> bytes:
-    """Receive the rest of the input. An end or an error comes again, and is handled then."""
+    """Receive the rest of the input. The end of the input or an error is seen again at the next read, and is
+    handled there."""
     try:
         return sock.recv(_LARGE_READ)
     except OSError:

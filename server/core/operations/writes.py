@@ -18,7 +18,7 @@ check          node; permission; version
 check_reaping  node; children; kind
 ============== =============================================================================================
 
-Before "node", set_data and check hold a path that is not in the tree to the full rules.
+Before "node", set_data and check apply the full rules for paths to a path that is not in the tree.
 
 Each resolver raises the :class:`~pyzk.protocol.errors.ZooKeeperError` of the first check that fails.
 """

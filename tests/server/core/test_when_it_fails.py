@@ -197,7 +197,7 @@ def test_an_ephemeral_that_cannot_be_deleted_costs_the_others_nothing(
     assert [event.path for event in other.take_events()] == ["/a", "/b", "/c"]
     name = f"session {session_text(client.session_id)}"
     assert [line.partition(";")[0] for line in tracebacks] == [f"{name} is over"]
-    assert "/b remains, or not all were told" in tracebacks[0]
+    assert "/b remains, or not all clients got their events" in tracebacks[0]
     assert len(failed) == 1
     assert world.engine.client_of(world.engine.sessions.get(other.session_id)) is other.connection  # type: ignore[arg-type]
 
