@@ -1,4 +1,4 @@
-"""The end of a lease as a timer of the event loop: a task makes no step behind it.
+"""The end of a lease as a timer of the event loop: after it a task makes no step.
 
 The rules:
 

@@ -89,7 +89,7 @@ class ItemQueue(TaskFace, of=TrioItemQueue):
         return await self._call(self._trio.peek)
 
     async def size(self) -> int:
-        """Count the items, including those that are claimed."""
+        """Count the items, including claimed items."""
         return await self._call(self._trio.size)
 
 

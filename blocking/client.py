@@ -412,13 +412,13 @@ def connect(
     :param sasl: name and password of a user. The client logs in by SASL DIGEST-MD5 on each connection, before
         it sends anything else.
     :param resume: id and password of a session to take over. Give the ``session_timeout`` with which it was
-        created: a new leader of the servers uses that one (docs/lease.md).
+        created: a new leader of the servers uses that timeout (docs/lease.md).
     :param ssl_context: use TLS. The context says how the host name is checked.
-    :param connector: opens the stream to a host name and a port, which are those in ``hosts``. It is for
+    :param connector: opens the stream to a host name and a port of ``hosts``. It is for
         tests and tunnels. The client then looks up no names, so ``hosts`` cannot be a name of SRV records.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
-    :param follow_config: replace the list of servers by those of the ensemble's configuration, now and
+    :param follow_config: replace the list of servers by the servers of the ensemble's configuration, now and
         whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
     :param read_only: connect to a read-only server too, while no other server answers. Then reads are
         answered, writes raise :class:`NotReadOnlyError`, and the client looks for a full server. The block

@@ -89,7 +89,7 @@ class ItemQueue(ThreadFace, of=TrioItemQueue):
         return self._call(self._trio.peek)
 
     def size(self) -> int:
-        """Count the items, including those that are claimed."""
+        """Count the items, including claimed items."""
         return self._call(self._trio.size)
 
 

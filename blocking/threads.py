@@ -152,7 +152,7 @@ class Threads(Objects):
             raise
 
     def _stop(self, loop: Loop, ask: Ask, waiter: Waiter[Any], interruption: BaseException) -> None:
-        """End a call that was interrupted, and give back what it has got all the same."""
+        """End a call that was interrupted, and release anything that it has acquired nevertheless."""
         try:
             loop.post(_cancel, loop, ask)
         except Exception:  # so it was not asked: the client is closed

@@ -7,7 +7,7 @@ The rules:
   has one face at a time: if two calls return one grant, the user gets one object, too.
 * The classes of the faces are source (:mod:`.generate`). Each names its class for trio; a class without a
   face has the face of its next base.
-* The methods of :class:`Face` are what the bodies of generated methods call, beside those of
+* The bodies of generated methods call the methods of :class:`Face`, and the methods of
   :class:`pyzk.blocking.face.ThreadFace` and :class:`pyzk.aio.face.TaskFace`.
 """
 

@@ -89,7 +89,7 @@ class Mailbox:
                 self._wake()
 
     def close(self) -> None:
-        """Call the functions, the last ones: no more are taken."""
+        """Call the remaining functions; no more are accepted."""
         self._closed = True  # before: what is posted behind the last look is refused
         self.open()
 

@@ -90,7 +90,7 @@ class Putter:
         return (*acl, ACL(Perms.CREATE | Perms.ADMIN, Id("world", "anyone")))
 
     async def _is_widened(self, path: str, acl: tuple[ACL, ...]) -> bool:
-        """Whether an existing znode has this ACL and more, as an unfinished copy leaves it."""
+        """Whether an existing znode has this ACL and further entries, because a copy was not finished."""
         try:
             found, _ = await self.zk.get_acl(path)
         except NoAuthError:
@@ -127,7 +127,7 @@ def _all_may_create(acl: tuple[ACL, ...]) -> bool:
 
 
 async def _with_children(nodes: AsyncIterator[Node]) -> AsyncIterator[tuple[Node, bool]]:
-    """Each znode, and whether the next one is below it."""
+    """Yield each znode, and whether the next znode is below it."""
     last: Node | None = None
     async for node in nodes:
         if last is not None:

@@ -241,7 +241,7 @@ def rebalance(old: Sequence[T], new: Sequence[T], current: T, rng: random.Random
       moves to a server that was kept with the probability kept * (old - new) / (new * (old - kept)), and to
       an added server otherwise.
 
-    :param old: the servers before; ``new``: those to come.
+    :param old: the present servers; ``new``: the servers of the new list.
     :param current: the server to which the client is connected.
     :returns: the order in which to try the servers; None to stay.
     """
@@ -370,7 +370,7 @@ async def _servers_of_service(service: Host) -> list[Host]:
 
 
 async def list_servers(hosts: Iterable[Host]) -> list[Host]:
-    """Return the servers of a connect string: those that it names, or those of its SRV records.
+    """Return the servers of a connect string: the servers that it names, or the servers of its SRV records.
 
     :raises OSError: the look-up of the SRV records fails.
     """

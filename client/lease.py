@@ -30,15 +30,16 @@ A slow link, as long as all messages take equally long, changes nothing.) The le
 after ``m``, and waits for ``T`` from there. What a new leader gives is later still.
 
 ``T`` is the shortest timeout that servers have granted the session. Servers with other limits may grant a
-longer one at the next handshake, but a new leader does not know that one.
+longer timeout at the next handshake, but a new leader does not know it.
 
 Faults, one at a time:
 
 * A follower is cut off from its leader, in one direction or both, killed, or stopped; a client is cut off or
-  stopped: no more answers to writes, and the lease stays where it is. What the answered ones proved was
-  reported before the fault.
-* A follower or a leader continues after a stop: the pings that were held up are answered at once, and those
-  reports reach the leader some ms after the first answer to us. The session was not over when that answer
+  stopped: no more answers to writes, and the lease stays where it is. The follower reported the answered
+  requests before the fault.
+* A follower or a leader continues after a stop: the pings that were held up are answered at once. Their
+  reports reach the leader some ms after the first answer to the client. The session was not over when that
+  answer
   came, or the lease would have been over too. The margin that users of the lease take off covers the ms.
 * A leader is cut off from its followers, or continues after a stop in which it was replaced: it still answers
   each ``sync`` and handshake of its own clients, for at most ``syncLimit`` + 1 ticks after the cut, and one
@@ -206,7 +207,8 @@ class LeaderSync:
     """The ``sync`` requests of one connection that keep a lease. Times are in seconds of the caller's clock.
 
     :ivar unsent: whether a ``sync`` waits to be sent.
-    :ivar asked_at: when the last one was asked for; at first, when the connection began to serve.
+    :ivar asked_at: the time at which the last proof was asked for; at first the time at which the connection
+        began to serve.
     """
 
     def __init__(self, now: float) -> None:

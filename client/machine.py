@@ -160,7 +160,7 @@ class SessionMachine:
         return True
 
     def close(self) -> Request[None]:
-        """Tell the server, behind everything submitted before, to end the session. Nothing can be submitted
+        """Ask the server to end the session, after everything submitted before. Nothing can be submitted
         any more. The state is CLOSED once the returned request is settled; :meth:`abandon` stops the wait."""
         if self._close_request is None:
             self._close_request = Request(OpCode.CLOSE_SESSION)

@@ -50,7 +50,7 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 """Seconds. Pauses double up to this, so that a server in trouble gets about 2 calls a second from a task."""
 _MOST_DOUBLINGS = 60
-"""Any pause has reached its longest by then."""
+"""After this number of attempts the pause is as long as it gets."""
 
 
 def maybe_applied(error: BaseException) -> bool:

@@ -2,8 +2,8 @@
 
 The rules:
 
-* :meth:`TcpStream.send_now` sends what the kernel takes at once, in the turn of the caller: no other task has
-  to run for it.
+* :meth:`TcpStream.send_now` sends the bytes that the kernel takes at once, in the caller's own step: no
+  other task must run for it.
 * ``receive_some`` waits first and then reads. An answer is never there already, and trying costs a system
   call and an exception.
 """
@@ -41,7 +41,7 @@ class TcpStream(trio.abc.Stream):
 
     @property
     def plain_socket(self) -> socket.socket:
-        """The socket below: no bytes are between the two."""
+        """The socket of the stream. The stream buffers no bytes."""
         return self._socket
 
     def fileno(self) -> int:

@@ -4,7 +4,7 @@ The rules:
 
 * A member is an ephemeral child of the path. When a member finds enough of them, it creates the persistent
   child ``ready``. While a valid ``ready`` exists, every member is let in.
-* A ``ready`` is valid if one of the present members was there before it. An older one was left behind by a
+* A ``ready`` is valid if one of the present members was there before it. An older ``ready`` is left from a
   round that broke, and is deleted (trap E-21).
 * At the end, the member with the lowest name stays until it is the last; the others delete their znodes at
   once and wait for the lowest. The last member deletes ``ready`` together with its own znode.
@@ -212,7 +212,7 @@ class _Member:
 
     async def _is_valid(self, ready: Stat) -> bool:
         """Return whether ``ready`` was created after one of the present members had registered. A ``ready``
-        that is older than all of them was left behind (trap E-21)."""
+        that is older than all members is left from an earlier round (trap E-21)."""
         if ready.czxid > self._own.czxid:
             return True
         for name in await self._members():

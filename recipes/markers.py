@@ -40,7 +40,7 @@ _ABANDONED_AFTER = 3600.0
 """Seconds after which a marker is abandoned. A client that is without a connection for longer may never learn
 the result of its write; an hour is longer than most outages."""
 _READERS_AFTER = 2
-"""A client that only reads looks for markers after this many of those periods, because writers know more."""
+"""A client that only reads looks for markers after this number of periods, because writers know more."""
 _AT_ONCE = 500
 """Markers that are deleted in one transaction: some 50 KB, well below the 1 MB that servers accept."""
 _NOTE = "swept"

@@ -65,7 +65,7 @@ async def show(options: Options) -> int:
 
 
 async def take_away(options: Options) -> int:
-    """Delete the znodes of those who hold the lock: ``--break``. Returns the exit status.
+    """Delete the znodes of the lock's holders: ``--break``. Returns the exit status.
 
     :raises Failure: nobody holds it, the answer is no, the server was not reached, or refuses.
     """

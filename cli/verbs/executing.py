@@ -72,9 +72,7 @@ def _server(flags: list[str]) -> Iterator[str]:
         try:
             words = process.stdout.readline().split()
             if "at" not in words:
-                raise Failure(
-                    Status.REFUSED, "pyzk-server has not started; its message stands before this one"
-                )
+                raise Failure(Status.REFUSED, "pyzk-server has not started; its message is above")
             yield words[words.index("at") + 1]
         finally:
             process.terminate()

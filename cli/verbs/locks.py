@@ -146,7 +146,7 @@ async def _read(zk: ZooKeeper, path: str, names: list[str], forbidden: list[str]
 
 
 async def _children(zk: ZooKeeper, path: str, names: list[str]) -> dict[str, Child]:
-    """Return the children with their Stats and data; only the names of those after the first ones."""
+    """Return the children: the first with Stat and data, the rest with their names only."""
     places, others = in_order(names)
     line = [*(place.name for place in places), *others]
     found = dict.fromkeys(line, Child())

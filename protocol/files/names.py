@@ -17,7 +17,7 @@ _NAME = re.compile(r"(snapshot|log)\.([0-9a-f]{1,16})(?:\.|$)", re.IGNORECASE)
 
 
 class Name(NamedTuple):
-    """:ivar zxid: of a snapshot: the last one applied when the writing began; of a log: that of its first
+    """:ivar zxid: of a snapshot: the last zxid applied when writing began; of a log: the zxid of its first
     transaction."""
 
     zxid: int

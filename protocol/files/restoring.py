@@ -94,7 +94,7 @@ class Restorer:
 
     :param names: the names of all files.
     :param open_file: opens a file.
-    :param tell: takes a line for each thing that is wrong and does not matter.
+    :param tell: takes a line for each fault that does not matter.
     :param repair: at a damage, use everything before it.
     :param progress: called now and then with the kind of things read (``znodes``, ``entries``), and their
         number.

@@ -27,7 +27,7 @@ class OnBehalf:
     """The caller for whom a task works.
 
     :ivar holder: a thread, or a task of asyncio.
-    :ivar relied_on: what the blocks that the task is in rely on, the outermost first.
+    :ivar relied_on: the holds on which the task's blocks rely, the outermost first.
     """
 
     task: trio.lowlevel.Task

@@ -1,4 +1,4 @@
-"""Options: their names, and those that take one of a few words."""
+"""Options: their names, and the options that take one of a few words."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class DualHold(Hold):
     :param paths: the paths of both znodes.
     :param left: :meth:`unguard` appends the watch on the second znode, if the watch has not fired.
 
-    :ivar other: the hold on the second znode. It is guarded as this one is: see :func:`parts`.
+    :ivar other: the hold on the second znode. It is guarded in the same way: see :func:`parts`.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 The rules:
 
 * A contender that wants leases first acquires a lock, the *gate*. So leases are given out first come, first
-  served, and a contender that wants many of them holds up those behind it.
+  served, and a contender that wants many of them delays later contenders.
 * The holder of the gate waits until enough leases are free, and creates all of its leases in one transaction,
   which also checks that it still holds the gate. So there are never more leases than the limit (invariant
   I-10), and two contenders that want several each cannot block each other halfway (trap E-36).

@@ -53,7 +53,7 @@ class LeaseLayout:
         raise NotImplementedError
 
     def counted(self, names: Sequence[str]) -> list[str]:
-        """Return those of the children that take up a lease each."""
+        """Return the children that take up a lease each."""
         return [name for name in names if self.is_lease(name)]
 
     def warn_about(self, names: Sequence[str]) -> None:

@@ -55,8 +55,8 @@ class Blockers:
     """The contenders before a contender at a path.
 
     :param shared: whether the contender is a reader, which waits for writers.
-    :ivar before: their names, the first one first, when they were last listed.
-    :ivar nearest: what was read of the last one, which the contender watches.
+    :ivar before: their names in order, when they were last listed.
+    :ivar nearest: the last znode as it was read; the contender watches it.
     """
 
     def __init__(self, zk: ZooKeeper, path: str, *, shared: bool) -> None:

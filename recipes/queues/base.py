@@ -180,6 +180,6 @@ class ItemQueue:
         return None
 
     async def size(self) -> int:
-        """Count the items, including those that are claimed."""
+        """Count the items, including claimed items."""
         stat = await steady(self.zk, lambda: self.zk.exists(self._location.items))
         return stat.numChildren if stat is not None else 0

@@ -108,7 +108,8 @@ class CloseSession:
 class Replace:
     """The whole tree was replaced.
 
-    :ivar root: the other tree's root. It and all below it must not change: each tree takes a copy.
+    :ivar root: the other tree's root. The znode and everything below it must not change: each tree takes a
+        copy.
     :ivar gone: ids of sessions that are over: their ephemerals are left out.
     :ivar copies: copies that were made before. A tree takes one of them away, as long as there is one.
     """

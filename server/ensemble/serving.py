@@ -38,7 +38,8 @@ _OUTSTANDING = 1000
 """``globalOutstandingLimit``: the largest number of waiting requests, shared by the voters without the
 leader (6.6)."""
 MOST_BYTES = 16 * 2**20
-"""The same limit for their bytes at one server: it keeps writes, and the reads that wait behind them."""
+"""The limit for the bytes of these requests at one server. The server keeps writes, and reads that wait for
+earlier writes."""
 _EARLY = 64 * 1024
 """The number of bytes that a client may send after a ConnectRequest that waits for the log."""
 

@@ -45,7 +45,7 @@ _SHOWN: Final = 3
 
 @attrs.frozen
 class Finding:
-    """A run that fails, the least of its kind.
+    """A failing run, the shortest of its kind.
 
     :ivar token: replays it.
     :ivar passing: the nearest run that passes; None if there is none.

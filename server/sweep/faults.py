@@ -2,7 +2,7 @@
 
 Only what a network, a client that stands still, and a restart can do to a client of a real ZooKeeper; and on
 demand what others do: ClickHouse Keeper, which gives no session back, and a server that keeps no data. A
-session ends as it does there: its client is cut off for as long as the session lasts.
+session ends as with a real server: its client is cut off until the session is over.
 """
 
 from __future__ import annotations

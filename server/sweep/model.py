@@ -90,7 +90,7 @@ class Outcome:
     :ivar requests: all requests, numbered.
     :ivar fired: whether the fault of the cell came to pass.
     :ivar waiting: what each client waited for at the end, if it hangs.
-    :ivar written: the end of what the program has written, if it is one of its own that failed.
+    :ivar written: the end of the output of a program that failed.
     :ivar left: the persistent znodes at the end.
     """
 

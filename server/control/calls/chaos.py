@@ -70,6 +70,8 @@ ROUTES: Final = (
         },
         serves=("chaos",),
     ),
-    Route("GET", "/chaos/{chaos}", _one, "One of them: how many faults it has injected, and which."),
+    Route(
+        "GET", "/chaos/{chaos}", _one, "One chaos: the number and the kinds of faults that it has injected."
+    ),
     Route("DELETE", "/chaos/{chaos}", _delete, "End it."),
 )

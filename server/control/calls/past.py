@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MOST_NOTED: Final = 10_000  # characters
 _MOST_ENTRIES: Final = 2**63
 _LARGEST: Final = 16 * 2**20
-"""The largest number of bytes of entries in one answer, which has the last ones."""
+"""The largest number of bytes of entries in one answer; the answer has the last entries."""
 
 
 async def _history(control: Control, ask: Ask, *, whole: bool = False) -> Response:

@@ -107,7 +107,7 @@ def _check_room(control: Control, size: int) -> None:
         raise ApiError(
             409,
             f"the snapshots take {_mib(kept)}, another one {_mib(size)}, at most {_mib(_MAX_BYTES)} "
-            f"are kept; DELETE {named or 'those that are being taken, once they are there'}",
+            f"are kept; DELETE {named or 'the snapshots that are being taken, once they exist'}",
         )
 
 

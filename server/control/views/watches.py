@@ -1,4 +1,4 @@
-"""The watches that clients wait for, and those among them that never fire.
+"""The watches that clients wait for, and which of them never fire.
 
 A watch ends with its connection, so no watch waits for a client that has left. These watches can still never
 fire, unless the named conditions change:
@@ -10,7 +10,7 @@ fire, unless the named conditions change:
 3. The znode does not exist, and its name ends with a number that the counter of its parent has passed. No
    sequential create makes it again (section 6), only a create of exactly this name. The same holds for a
    missing znode above it. A contender of a lock leaves such a watch behind if it calls exists for its
-   predecessor after that was deleted.
+   predecessor after the predecessor was deleted.
 
 No other watch is reported: any other missing znode may be created.
 """
