@@ -12,11 +12,10 @@ The rules:
 * The thread makes one exchange at a time, in two steps: it sends the request, and it reads the reply. A
   handler of a signal that calls the client in between asks the loop.
 * The connection is in the *cell*, a list of at most one item. A step takes the item out, does its system
-  call, notes the outcome, and puts the item back. The loop takes the item out for ever. A step is a single
-  call into C, so a signal's handler or KeyboardInterrupt can come before or after the step, but not inside
-  it. So
-  the loop can take the connection at any moment, from a thread that runs, waits, or was stopped, and the
-  outcomes say what has happened.
+  call, notes the outcome, and puts the item back. The loop takes the item out and keeps it. A step is a
+  single call into C, so a signal's handler or KeyboardInterrupt can come before or after the step, but not
+  inside it. So the loop can take the connection at any moment, from a thread that runs, waits, or was
+  stopped, and the outcomes say what has happened.
 * Thread and loop conclude from the same outcomes whose exchange it is (:attr:`Exchange.answered`):
 
   ==============================  ===========================  ==============================================

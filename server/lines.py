@@ -24,7 +24,7 @@ _PATIENCE: Final = 1.0
 
 
 class LineBuffer:
-    """Lines that wait for a reader: 1 MiB of them, what comes then is lost and counted.
+    """Lines that wait for a reader. If 1 MiB waits, further lines are lost and counted.
 
     :param tell_lost: makes the line that says how many were lost.
     """

@@ -127,7 +127,7 @@ class CacheEvents:
         return None
 
     def _compare(self, path: str) -> CacheEvent | None:
-        """Return the next event on the way from what was reported of a path to what is cached."""
+        """Return the next event of a path: one step from the reported state to the cached state."""
         old, new = self._reported.get(path), self._source.nodes.get(path)
         if old is not None and (new is None or new.replaces(old)):
             del self._reported[path]

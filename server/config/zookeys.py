@@ -222,7 +222,8 @@ AT_CLIENT_PORT: Final = (
     *("admin.commandURL", "admin.snapshot.enabled", "admin.restore.enabled"),
     *("admin.rateLimiterIntervalInMS", "metricsProvider.exportJvmInfo"),
 )
-"""Keys of the admin server and of the metrics that also count at the port for clients, which has both."""
+"""Keys of the admin server and of the metrics. They also count at the port for clients, because that port
+serves both."""
 
 SASL_USER: Final = "sasl.user."
 SUPER_USER: Final = "superUser."

@@ -90,7 +90,7 @@ class Servers:
         _check_addresses(settings)
         members = chosen(found.members, ensemble, observers)
         if election_ms is not None and not members:
-            raise ApiError(400, "election_ms is for an ensemble; say of how many servers with ensemble")
+            raise ApiError(400, "election_ms is only for an ensemble; give ensemble, its number of servers")
         if members:
             if hostile is not None:
                 raise ApiError(400, "hostile is for a single server; leave it out with an ensemble")

@@ -6,7 +6,7 @@ all bytes that follow from these lengths, and kept for the next entry of the sam
 much as packing and joining the fields. All other entries are encoded by the records of
 :mod:`pyzk.protocol.files.txnlog`.
 
-Only the first bytes of a request are used, its number from the client, because a lenient decoder may accept
+Only the first bytes of a request are used: the number that the client gave it. A lenient decoder may accept
 any bytes after them.
 """
 

@@ -3,7 +3,7 @@ change places.
 
 A footprint is a set of (aspect, name, whether it is written). The aspects of a znode are ``node`` (it exists,
 its data) and ``children`` (their names, and the counter of sequential ones). ``client`` is what one client
-hears: its events come before or behind each of its requests. ``point`` is what the scenario's clients share
+hears: its events come before or after each of its requests. ``point`` is what the scenario's clients share
 in memory, ``all`` everything.
 """
 

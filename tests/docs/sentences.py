@@ -8,6 +8,7 @@ sample with a verdict for each sentence.
 from __future__ import annotations
 
 import ast
+import functools
 import random
 import re
 import sys
@@ -74,6 +75,7 @@ def of_module(text: str) -> Iterator[str]:
             yield from split(text_of(node))
 
 
+@functools.cache
 def population() -> list[str]:
     """``page: sentence``, sorted."""
     found = []

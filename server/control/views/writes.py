@@ -70,7 +70,7 @@ def _commit(control: Control, path: str, operation: MultiOp, owner: int = 0) -> 
 
 _PATH: Final = Field("string", "a path", required=True)
 _DATA: Final = 'text, {"base64": "..."} or null'
-_VERSION: Final = Field("integer", f"the version that it must have; {ANY}, which is any")
+_VERSION: Final = Field("integer", f"the version that the znode must have; {ANY} means any version")
 
 ROUTES: Final = (
     Route(
