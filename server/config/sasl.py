@@ -168,7 +168,7 @@ class _Parser:
                 self._fail(line, f'{kerberos}; DIGEST-MD5 is: use {_DIGEST} with user_NAME="PASSWORD"')
             line = self._next.line
             if self._name_of(flags := " or ".join(_FLAGS)).lower() not in _FLAGS:
-                self._fail(line, f"after the class of a module must come {flags}")
+                self._fail(line, f"after the class of a module must stand {flags}")
             while not self._is(";"):
                 key = self._name_of("the name of an option, or a semicolon")
                 self._sign("=")

@@ -201,7 +201,7 @@ def test_a_key_that_does_not_belong_to_the_certificate(stores, ca, identity, tmp
     other = ca.issue_cert("localhost")
     mixed.write_bytes(other.private_key_pem.bytes() + identity.cert_chain_pems[0].bytes())
     assert (
-        "not that of its first certificate" in refusal_of({**stores, "ssl.keyStore.location": str(mixed)})[1]
+        "does not belong to its first certificate" in refusal_of({**stores, "ssl.keyStore.location": str(mixed)})[1]
     )
 
 
