@@ -200,9 +200,7 @@ def test_a_key_that_does_not_belong_to_the_certificate(stores, ca, identity, tmp
     mixed = tmp_path / "mixed.pem"
     other = ca.issue_cert("localhost")
     mixed.write_bytes(other.private_key_pem.bytes() + identity.cert_chain_pems[0].bytes())
-    assert (
-        "does not belong to its first certificate" in refusal_of({**stores, "ssl.keyStore.location": str(mixed)})[1]
-    )
+    assert "does not belong to its first" in refusal_of({**stores, "ssl.keyStore.location": str(mixed)})[1]
 
 
 def test_a_trust_store_without_certificates(stores, identity, tmp_path):
