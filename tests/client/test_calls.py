@@ -277,6 +277,10 @@ async def test_the_root_is_not_created(autojump_clock: MockClock, server: Contro
         assert zk.metrics.requests == {OpCode.CREATE2: 1 + 5}, "up to what is there, and down again"
     async with client(server, "server/new/root") as zk:
         assert await zk.exists("/") is None
+        zk.metrics.requests.clear()
+        with pytest.raises(NoNodeError):
+            await zk.create("/", make_parents=True)
+        assert zk.metrics.requests == {OpCode.CREATE2: 1}, "the chroot is not one of its parents"
         await zk.ensure_path("/")
         assert await zk.exists("/") is not None
 

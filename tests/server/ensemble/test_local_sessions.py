@@ -174,6 +174,13 @@ def test_without_upgrading_the_refusal_of_a_create_is_a_bare_header() -> None:
     assert (reply.err, reply.body) == (errors.EphemeralOnLocalSessionError.code, b"")
 
 
+def test_the_end_of_one_is_answered_by_a_bare_header() -> None:
+    peer = servers()[1].connect()
+    reply = peer.close_session()
+    assert (reply.err, reply.body) == (0, b"")
+    assert peer.closed
+
+
 def test_a_test_ends_them() -> None:
     world = servers()
     peer = world[1].connect()

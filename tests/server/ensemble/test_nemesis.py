@@ -308,6 +308,8 @@ def test_two_that_lead_are_one_when_all_trouble_ends() -> None:
     assert world.leader == 2
     world.thaw(3)
     assert len(world.ensemble.leaders()) == 2
+    epoch = world.ensemble.epoch
     nemesis_module.heal_all(world.ensemble)
+    assert world.ensemble.epoch == epoch, "there is a leader: none is elected"
     assert [leader.member.number for leader in world.ensemble.leaders()] == [2]
     assert world.role(3) == "follower"

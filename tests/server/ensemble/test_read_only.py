@@ -107,3 +107,13 @@ def test_without_the_setting_nobody_is_read_only() -> None:
     world.pass_time(30)
     assert world.role(1) == "looking"
     assert say(world, "isro") == "null"
+
+
+def test_a_server_that_starts_looks_from_then_on(world: EnsembleWorld) -> None:
+    world.kill(1)
+    world.pass_time(10)
+    world.start(1)
+    world.pass_time(1.99)
+    assert world.role(1) == "looking"
+    world.pass_time(0.02)
+    assert world.role(1) == "read-only"
