@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(path.name for path in (ROOT / "pyzk").iterdir() if path.is_symlink())
 EPOCH = 1_700_000_000
 
 
@@ -43,3 +45,17 @@ def page(url: str, name: str = "") -> bytes:
     request = urllib.request.Request(url + name, headers={"accept": "text/html"})
     with urllib.request.urlopen(request) as answer:
         return bytes(answer.read())
+
+
+def files_of_the_code() -> set[str]:
+    """What an installation must hold, as paths in a wheel."""
+    found = {f"pyzk/{path.name}" for path in (ROOT / "pyzk").iterdir() if path.is_file()}
+    for folder in FOLDERS:
+        found |= {f"pyzk/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / folder).rglob("*.py*")}
+    found |= {
+        f"pyzk/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "server/control/page").iterdir()
+    }
+    java = (ROOT / "examples/java/src/main/java/pyzk").iterdir()
+    helpers = [*java, ROOT / "examples/go/pyzktest/pyzktest.go", ROOT / "examples/node/pyzk.mjs"]
+    found |= {f"pyzk/{path.relative_to(ROOT).as_posix()}" for path in helpers}
+    return {name for name in found if not name.endswith(".pyc")}

@@ -22,7 +22,7 @@ from pyzk.server.app import image
 from pyzk.server.config import overrides
 from release.build import build
 
-from .test_packages import files_of_the_code
+from .conftest import files_of_the_code
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = Path(__file__).parent / "compose"

@@ -14,27 +14,12 @@ import pytest
 
 from release.build import build
 
-from .conftest import EPOCH, page, running, said_by
+from .conftest import EPOCH, FOLDERS, files_of_the_code, page, running, said_by
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = sorted(path.name for path in (ROOT / "pyzk").iterdir() if path.is_symlink())
 COMMANDS = ("pyzk", "pyzk-server", "pyzk-lock", "pyzk-sweep")
 
 pytest.importorskip("setuptools", minversion="77", reason="setuptools 77 or newer builds the project")
-
-
-def files_of_the_code() -> set[str]:
-    """What an installation must hold, as paths in a wheel."""
-    found = {f"pyzk/{path.name}" for path in (ROOT / "pyzk").iterdir() if path.is_file()}
-    for folder in FOLDERS:
-        found |= {f"pyzk/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / folder).rglob("*.py*")}
-    found |= {
-        f"pyzk/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "server/control/page").iterdir()
-    }
-    java = (ROOT / "examples/java/src/main/java/pyzk").iterdir()
-    helpers = [*java, ROOT / "examples/go/pyzktest/pyzktest.go", ROOT / "examples/node/pyzk.mjs"]
-    found |= {f"pyzk/{path.relative_to(ROOT).as_posix()}" for path in helpers}
-    return {name for name in found if not name.endswith(".pyc")}
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pyzk.protocol.constants import EventType, WatcherType
 from pyzk.server.core.one_mode_watches import OneModeWatches, ancestors
 from pyzk.server.core.watches import PERSISTENT, RECURSIVE, STANDARD
 
-from .test_watches import (
+from .watch_model import (
     ADD,
     CHANGED,
     CHILD,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,28 +40,12 @@ from pyzk.server.core.znode import Znode, copy_tree, find_below
 
 from ...support.histories import SETTINGS, START, Action, Run, action, set_up_quota
 from ...support.invariants import check_tree_invariants, check_world_invariants
+from ...support.replacing import counted, following, made_of
 from ...support.requests import create_op, set_op
 from ...support.tree import contents
 from ...support.world import Peer, World, creation, deletion
 
-T = TypeVar("T")
 READ = (ACL(1, Id("world", "anyone")),)
-
-
-def made_of(steps: Generator[None, None, T]) -> T:
-    """What a generator returns that is gone through at once."""
-    return counted(steps)[1]
-
-
-def counted(steps: Generator[None, None, T]) -> tuple[int, T]:
-    """How often it yields, too."""
-    count = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return count, end.value
-        count += 1
 
 
 def tree_of(root: Znode) -> DataTree:
@@ -80,18 +63,6 @@ def tree(*paths: str) -> DataTree:
 
 def txn(effect: Any) -> Txn:
     return Txn(1, 1, 0, effect)
-
-
-def following(world: World) -> Touched:
-    """Hears of all that changes from now on."""
-    touched = Touched()
-
-    def note(txn: Txn) -> None:
-        world.txns.append(txn)
-        touched(txn)
-
-    world.engine.on_txn = note
-    return touched
 
 
 # --- what has changed meanwhile ----------------------------------------------------------------------------

@@ -17,24 +17,7 @@ from pyzk.server.core.znode import copy_tree
 
 from ...support.requests import get_op
 from ...support.world import Peer, World
-
-
-class Slow:
-    """A client whose turn is over after each step; all else is that of a connection.
-
-    :ivar steps: the steps that were done.
-    """
-
-    def __init__(self, peer: Peer) -> None:
-        self._connection = peer.connection
-        self.steps = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)
-
-    def turn_is_over(self, ahead: float = 0.0) -> bool:
-        self.steps += 1
-        return True
+from .slow import Slow
 
 
 def answered(engine: Engine, client: Slow, op: int, body: bytes) -> tuple[int, int, bytes]:

@@ -31,7 +31,7 @@ from ...support.histories import SETTINGS
 from ...support.invariants import check_tree_invariants, check_world_invariants
 from ...support.requests import create_op, delete_op, get_op
 from ...support.world import Peer, World, creation
-from .test_steps import Slow
+from .slow import Slow
 
 READERS = (ACL(1, Id("ip", "127.0.0.1")),)
 

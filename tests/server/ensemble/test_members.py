@@ -14,7 +14,7 @@ from ...support.ensemble import EnsembleWorld, Later, MemberWorld
 from ...support.tree import contents
 from ...support.wire import Reply
 from ...support.world import START, Peer
-from .test_output import NotingPort
+from .noting import NotingPort
 
 CONFIG = "/zookeeper/config"
 

@@ -9,32 +9,7 @@ from pyzk.server.net.connection import Connection
 from pyzk.server.net.gate import Gate
 
 from ...support.ensemble import EnsembleWorld, Later
-
-
-class NotingPort:
-    """The sockets of a server.
-
-    :ivar asked: what it was asked for, in order.
-    """
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def flush(self) -> None:
-        self.asked.append("flush")
-
-    def open_port(self) -> None:
-        self.asked.append("open")
-
-    def close_port(self) -> None:
-        self.asked.append("close")
-
-    def move(self, port: int) -> None:
-        self.asked.append(f"move to {port}")
-
-    def take(self) -> list[str]:
-        taken, self.asked = self.asked, []
-        return taken
+from .noting import NotingPort
 
 
 @pytest.fixture

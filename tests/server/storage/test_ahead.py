@@ -17,8 +17,8 @@ from pyzk.server.core.znode import copy_tree
 from pyzk.server.storage import snapshots
 from pyzk.server.storage.snapshots import Ahead
 
+from ...support.replacing import following, made_of
 from ...support.world import Peer, World
-from ..core.test_replacing import following, made_of
 from .files import killed, read, stored, world
 
 Meanwhile = Callable[[World, Peer], object]
