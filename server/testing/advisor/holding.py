@@ -58,8 +58,7 @@ class _Queue:
 class HeldTooLong(Rule):
     name = "held-too-long"
     threshold = (
-        f"{IN_VAIN} waits that a session has given up, behind the same holder, who holds for "
-        "longer than "
+        f"{IN_VAIN} waits that a session has given up, for the same holder, which holds for longer than "
         "the timeout of that session"
     )
     explanation = (

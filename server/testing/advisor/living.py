@@ -24,7 +24,7 @@ MANY: Final = 500
 
 class LeftToExpire(Rule):
     name = "left-to-expire"
-    threshold = f"{LEFT} sessions from one address; not those that the test has cut off or expired"
+    threshold = f"{LEFT} sessions from one address, without sessions that the test has cut off or expired"
     explanation = (
         "A client went away without closing its session. Until the session expires, its ephemerals stay: "
         "its locks are held by nobody, and its members are listed and do not answer."
