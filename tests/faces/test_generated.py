@@ -137,9 +137,8 @@ def test_help_speaks_of_threads() -> None:
         assert not {"await", "async"} & set(text.split()), cls
     assert "with lock as grant" in (blocking.Lock.__doc__ or "")
     assert "async with lock as grant" in (aio.Lock.__doc__ or "")
-    assert "acquire(self, *, wait: 'bool' = True) -> 'Grant'" in pydoc.render_doc(
-        blocking.Lock, renderer=pydoc.plaintext
-    )
+    text = pydoc.render_doc(blocking.Lock, renderer=pydoc.plaintext).replace("'", "")  # before Python 3.14
+    assert "acquire(self, *, wait: bool = True) -> Grant" in text
 
 
 @pytest.mark.parametrize("api", [aio, blocking])
