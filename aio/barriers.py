@@ -12,10 +12,10 @@ from ..recipes import Parents
 from ..recipes.barrier import Barrier as TrioBarrier
 from ..recipes.double_barrier import DoubleBarrier as TrioDoubleBarrier
 from .client import ZooKeeper
-from .face import TaskFace
+from .wrapper import TaskWrapper
 
 
-class Barrier(TaskFace, of=TrioBarrier):
+class Barrier(TaskWrapper, of=TrioBarrier):
     """A barrier at a path. It is closed while its znode exists.
 
         barrier = Barrier(zk, "/barriers/migration")
@@ -70,7 +70,7 @@ class Barrier(TaskFace, of=TrioBarrier):
         return await self._call(self._trio.wait)
 
 
-class DoubleBarrier(TaskFace, of=TrioDoubleBarrier):
+class DoubleBarrier(TaskWrapper, of=TrioDoubleBarrier):
     """Members begin their work together and end it together.
 
         barrier = DoubleBarrier(zk, "/barriers/step-1", 3)

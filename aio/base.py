@@ -13,13 +13,13 @@ from ..recipes.base.following import watch_children as trio_watch_children
 from ..recipes.base.following import watch_node as trio_watch_node
 from ..recipes.base.running import Running as TrioRunning
 from .client import ZooKeeper
-from .face import TaskFace
 from .tasks import TASKS
+from .wrapper import TaskWrapper
 
 T = TypeVar("T")
 
 
-class Running(TaskFace, of=TrioRunning):
+class Running(TaskWrapper, of=TrioRunning):
     """The base of a recipe that runs for as long as its block lasts. There is one block at a time; in it, any
     number of tasks may use the object."""
 
@@ -38,7 +38,7 @@ class Running(TaskFace, of=TrioRunning):
         return await self._leave(kind, error, tb)
 
 
-class Latest(TaskFace, Generic[T], of=TrioLatest):
+class Latest(TaskWrapper, Generic[T], of=TrioLatest):
     """An async iterator over the successive values of something that is read and watched."""
 
     _trio: TrioLatest[Any]

@@ -16,7 +16,7 @@ from ..recipes.caches.cache import TreeCache as TrioTreeCache
 from ..recipes.caches.events import CacheEvents as TrioCacheEvents
 from .base import Running
 from .client import ZooKeeper
-from .face import TaskFace
+from .wrapper import TaskWrapper
 
 
 class Cache(Running, of=TrioCache):
@@ -132,7 +132,7 @@ class TreeCache(Cache, of=TrioTreeCache):
         self._make(zk, path, with_data=with_data, selector=selector)
 
 
-class CacheEvents(TaskFace, of=TrioCacheEvents):
+class CacheEvents(TaskWrapper, of=TrioCacheEvents):
     """The changes of a cache, as an async iterator that ends with the block of the cache. The first events
     are an ADDED for each cached znode."""
 

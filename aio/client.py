@@ -28,16 +28,16 @@ from ..client.runner import Connector
 from ..client.session_data import Metrics
 from ..client.zookeeper import Data
 from ..client.zookeeper import ZooKeeper as TrioZooKeeper
-from .face import TaskFace
 from .requests import Pending, Transaction
 from .session import Session
 from .tasks import TASKS
 from .watches import Watch, WatchStream
+from .wrapper import TaskWrapper
 
 T = TypeVar("T")
 
 
-class ZooKeeper(TaskFace, of=TrioZooKeeper):
+class ZooKeeper(TaskWrapper, of=TrioZooKeeper):
     """A client; made by :func:`.connect`.
 
     Any number of tasks may share it. An operation is submitted when its method is first awaited, before any
@@ -59,7 +59,7 @@ class ZooKeeper(TaskFace, of=TrioZooKeeper):
     :ivar chroot: the path in front of every path; ``""`` for none.
     :ivar session: the state of the session.
     :ivar on_submit: called with each operation that is submitted here; None for nothing.
-    :ivar janitor: deletes, in the background, the znodes that cancelled or failed tasks could not delete.
+    :ivar cleanup: deletes, in the background, the znodes that cancelled or failed tasks could not delete.
     """
 
     _trio: TrioZooKeeper
@@ -410,7 +410,7 @@ def connect(
     :param session_timeout: seconds without contact after which the server may end the session. The server may
         choose another timeout: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
-    :param close_grace: seconds that leaving the block may take to finish the janitor's jobs and to close the
+    :param close_grace: seconds that leaving the block may take to finish the cleanup's jobs and to close the
         session.
     :param auth: pairs of scheme and credential, as for :meth:`.ZooKeeper.add_auth`.
     :param sasl: name and password of a user. The client logs in by SASL DIGEST-MD5 on each connection, before

@@ -15,9 +15,9 @@ from ..recipes.election import Term as TrioTerm
 from ..recipes.leader_latch import LeaderLatch as TrioLeaderLatch
 from .base import Latest, Running
 from .client import ZooKeeper
-from .face import TaskFace
 from .grants import Grant
 from .locks import ElectionOptions
+from .wrapper import TaskWrapper
 
 
 class Term(Grant, of=TrioTerm):
@@ -34,7 +34,7 @@ class Term(Grant, of=TrioTerm):
         return self._trio.number
 
 
-class LeaderElection(TaskFace, of=TrioLeaderElection):
+class LeaderElection(TaskWrapper, of=TrioLeaderElection):
     """One leader at a time among any number of candidates, first come, first served.
 
         election = LeaderElection(zk, "/leader", id="10.0.0.1:80")

@@ -17,12 +17,12 @@ from ..recipes.locks.acquiring import Grants as TrioGrants
 from ..recipes.locks.grant import Grant as TrioGrant
 from ..recipes.locks.rwlock import WriteGrant as TrioWriteGrant
 from .client import ZooKeeper
-from .face import TaskFace
+from .wrapper import TaskWrapper
 
 G = TypeVar("G")
 
 
-class Acquirable(TaskFace, Generic[G], of=TrioAcquirable):
+class Acquirable(TaskWrapper, Generic[G], of=TrioAcquirable):
     """The base of everything that ``async with`` acquires: each block anew, for any number of tasks."""
 
     _trio: TrioAcquirable[Any]
@@ -48,7 +48,7 @@ class Acquirable(TaskFace, Generic[G], of=TrioAcquirable):
         return self._block(self._trio.nowait())
 
 
-class Grant(TaskFace, of=TrioGrant):
+class Grant(TaskWrapper, of=TrioGrant):
     """A lock that is held. Leadership and the leases of a semaphore are grants too.
 
     :ivar token: the fencing token: the czxid of the znode that holds the lock. The tokens of successive
@@ -186,7 +186,7 @@ class Grant(TaskFace, of=TrioGrant):
         return await self._call(self._trio.release)
 
 
-class Grants(TaskFace, Sequence[Grant], of=TrioGrants):
+class Grants(TaskWrapper, Sequence[Grant], of=TrioGrants):
     """Several grants that belong together.
 
     :ivar acquired: the same grants in the order in which they were acquired. They are given up in the

@@ -13,10 +13,10 @@ from ..recipes.locks.time_lease import MultiTimeLease as TrioMultiTimeLease
 from ..recipes.locks.time_lease import TimeLease as TrioTimeLease
 from ..recipes.locks.time_lease import _now
 from .client import ZooKeeper
-from .face import TaskFace
+from .wrapper import TaskWrapper
 
 
-class TimeLease(TaskFace, of=TrioTimeLease):
+class TimeLease(TaskWrapper, of=TrioTimeLease):
     """A right that its holder has until a given time, whether the holder is alive or not.
 
         lease = TimeLease(zk, "/leases/cleanup", duration=4200, holder=socket.gethostname())
@@ -89,7 +89,7 @@ class TimeLease(TaskFace, of=TrioTimeLease):
         return await self._call(self._trio.last_holder)
 
 
-class MultiTimeLease(TaskFace, of=TrioMultiTimeLease):
+class MultiTimeLease(TaskWrapper, of=TrioMultiTimeLease):
     """Several time leases, ``<path>/0`` to ``<path>/<count - 1>``. A holder obtains one of them, no matter
     which. The layout is that of kazoo's MultiNonBlockingLease.
 

@@ -23,10 +23,10 @@ from ..recipes.locks.semaphore import Semaphore as TrioSemaphore
 from ..recipes.locks.semaphore_layouts import SemaphoreLayout
 from ..recipes.locks.single_node import SingleNodeLock as TrioSingleNodeLock
 from .client import ZooKeeper
-from .face import TaskFace
 from .grants import Acquirable, Grant, Grants, WriteGrant
 from .tasks import TASKS
 from .values import SharedValue
+from .wrapper import TaskWrapper
 
 
 class Lock(Acquirable[Grant], of=TrioLock):
@@ -147,7 +147,7 @@ class WriteLock(Lock, of=TrioWriteLock):
         return await self._enter()
 
 
-class LockRegistry(TaskFace, of=TrioLockRegistry):
+class LockRegistry(TaskWrapper, of=TrioLockRegistry):
     """One lock for each key, below one path: ``async with registry["user/7"]``.
 
     A key may be any text that is not empty. A key gives the same object as long as a task uses that object,
@@ -169,7 +169,7 @@ class LockRegistry(TaskFace, of=TrioLockRegistry):
         return self._look(self._trio.__getitem__, key)
 
 
-class RWLock(TaskFace, of=TrioRWLock):
+class RWLock(TaskWrapper, of=TrioRWLock):
     """A read/write lock on a path: one writer, or any number of readers, in the order in which they came.
 
         rw = RWLock(zk, "/config-lock")

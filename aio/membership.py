@@ -21,8 +21,8 @@ from ..recipes.membership.ttl_node import TtlNode as TrioTtlNode
 from ..recipes.partitioner import Partitioner as TrioPartitioner
 from .base import Running
 from .client import ZooKeeper
-from .face import TaskFace
 from .grants import Grant
+from .wrapper import TaskWrapper
 
 
 class Party(Running, of=TrioParty):
@@ -86,7 +86,7 @@ class Party(Running, of=TrioParty):
         return self._wrap(self._trio.changes())
 
 
-class Changes(TaskFace, of=TrioChanges):
+class Changes(TaskWrapper, of=TrioChanges):
     """The changes of a party. There is a watch only while a task waits for the next change."""
 
     _trio: TrioChanges

@@ -21,10 +21,10 @@ from ..recipes.queues.priority_queue import PriorityQueue as TrioPriorityQueue
 from ..recipes.queues.queue import Queue as TrioQueue
 from ..recipes.queues.queue import QueueLayout
 from .client import ZooKeeper
-from .face import TaskFace
+from .wrapper import TaskWrapper
 
 
-class ItemQueue(TaskFace, of=TrioItemQueue):
+class ItemQueue(TaskWrapper, of=TrioItemQueue):
     """The base of all queues. Any number of tasks may use one object.
 
     Tasks that wait for an item are served in turn, and only the first of them asks the server. Children that

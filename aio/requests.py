@@ -11,12 +11,12 @@ from ..client import CreateOptions, Operation
 from ..client.batch import Transaction as TrioTransaction
 from ..client.pending import Pending as TrioPending
 from ..client.request import Request as TrioRequest
-from .face import TaskFace
+from .wrapper import TaskWrapper
 
 T = TypeVar("T")
 
 
-class Request(TaskFace, Generic[T], of=TrioRequest):
+class Request(TaskWrapper, Generic[T], of=TrioRequest):
     """A request and its outcome, which is set once: a result or an error.
 
     The caller may forget it at any time; the session keeps track of it until it is settled.
@@ -76,7 +76,7 @@ class Pending(Request[T], of=TrioPending):
         return await self._request(self._trio.wait)
 
 
-class Transaction(TaskFace, of=TrioTransaction):
+class Transaction(TaskWrapper, of=TrioTransaction):
     """Operations of which the server carries out all or none.
 
         async with zk.transaction() as t:

@@ -10,10 +10,10 @@ from typing import Self
 from ..client import SessionState, StateChange
 from ..client.session import Session as TrioSession
 from ..client.session import StateChanges as TrioStateChanges
-from .face import TaskFace
+from .wrapper import TaskWrapper
 
 
-class Session(TaskFace, of=TrioSession):
+class Session(TaskWrapper, of=TrioSession):
     """The state of the session, for users. Times are those of ``loop.time()``, in seconds.
 
     :ivar expired: set when the present session, that of this ``generation``, has ended.
@@ -104,7 +104,7 @@ class Session(TaskFace, of=TrioSession):
         return self._look(self._trio.changes)
 
 
-class StateChanges(TaskFace, of=TrioStateChanges):
+class StateChanges(TaskWrapper, of=TrioStateChanges):
     """The changes of a session's state, as an async iterator. No two changes are merged into one."""
 
     _trio: TrioStateChanges

@@ -30,13 +30,13 @@ from weakref import WeakKeyDictionary, ref
 
 import trio
 
-from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, calling_back, enter
 from ..bridge.direct.calls import DirectCall
 from ..bridge.loop import Loop
 from ..bridge.objects import Objects
+from ..bridge.workers import AnyBlock, Body, Call, Interrupted, Job, Leave, calling_back, enter
 from ..client import ClosingError
 from ..recipes.base.tracebacks import SHORT, drop_frames, shorten
-from .home import Home
+from .event_loop import EventLoopState
 from .limits import LimitTimer
 
 SHOWN_SHORT: tuple[type[BaseException], ...] = (*SHORT, Interrupted, asyncio.CancelledError)
@@ -95,7 +95,7 @@ class Caller:
         return task.uncancel() if counted else task.cancelling()
 
 
-class Question:
+class CallFuture:
     """An answer that a task waits for: a future for one task and one ``await``. A cancelled task is not woken
     before the answer comes; and the answer wakes it at once, not in the next round of the event loop.
 
@@ -107,14 +107,14 @@ class Question:
     """
 
     __slots__ = (
-        "_ask",
         "_asyncio_future_blocking",
         "_callback",
         "_client",
         "_context",
         "_error",
-        "_home",
+        "_job",
         "_loop",
+        "_state",
         "_task",
         "_twice",
         "_value",
@@ -131,39 +131,39 @@ class Question:
         self._task = task
         self._client = client
         self._loop = task.get_loop()
-        self._home = Home.of(self._loop)
-        self._ask: Ask | None = None
+        self._state = EventLoopState.of(self._loop)
+        self._job: Job | None = None
 
-    def ask(self, ask: Ask) -> Self:
+    def ask(self, job: Job) -> Self:
         """Ask it; to be awaited at once."""
-        self._ask = ask
-        ask.reply = self._answer
-        self._client.ask(ask)
+        self._job = job
+        job.reply = self._answer
+        self._client.ask(job)
         return self
 
     def do(self, call: DirectCall) -> Self:
         """Do it in this event loop, or ask it; to be awaited at once."""
-        self._ask = call
+        self._job = call
         call.reply = self._answer
-        self._home.direct(self._client).begin(call, self)
+        self._state.direct(self._client).begin(call, self)
         return self
 
     def _answer(self, value: Any, error: BaseException | None) -> None:
         self._value, self._error = value, error
         self.answered = True
         if not self.here:
-            self._home.post(self.wake)
+            self._state.post(self.wake)
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
         """Have the event loop call a function. Nothing happens when it was closed."""
-        self._home.post(function, *args)
+        self._state.post(function, *args)
 
     def wake(self) -> None:
         """Wake the task; called in its event loop."""
-        self._ask = None  # it refers to this question
+        self._job = None  # it refers to this future
         self._context.run(self._callback, self)
 
-    def __await__(self) -> Generator[Question, None, Any]:
+    def __await__(self) -> Generator[CallFuture, None, Any]:
         self._asyncio_future_blocking = True
         yield self
         error = self._error
@@ -206,17 +206,17 @@ class Question:
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._loop
 
-    def add_done_callback(self, callback: Callable[[Question], object], *, context: Context) -> None:
+    def add_done_callback(self, callback: Callable[[CallFuture], object], *, context: Context) -> None:
         self._callback, self._context = callback, context
 
     def cancel(self, msg: object = None) -> bool:
         """Note that the task was cancelled. Returns True: the task learns it with the answer."""
         self._twice = self._twice or (self.cancelled and (msg is None) != (self.message is None))
         self.message = self.message if msg is None else msg
-        if not self.cancelled and self._ask is not None:
+        if not self.cancelled and self._job is not None:
             self.cancelled = True
             with suppress(ClosingError):  # the answer is on its way
-                self._client.post(self._ask.cancel)
+                self._client.post(self._job.cancel)
         return True
 
     def result(self) -> None:
@@ -270,65 +270,63 @@ class Tasks(Objects):
         """
         try:
             task = _current_task()
-            question = Question(task, loop)
+            future = CallFuture(task, loop)
             try:
                 if direct:
-                    value = await question.do(
-                        DirectCall(task, function, args, kwargs, waits_for_requests=True)
-                    )
+                    value = await future.do(DirectCall(task, function, args, kwargs, waits_for_requests=True))
                 else:
                     call = Call(task, function, args, kwargs, waits_for_requests=waits_for_requests)
-                    value = await question.ask(call)
+                    value = await future.ask(call)
             except Interrupted as cut:
-                self._note_cancelled(task, question)
-                raise question.cancelled_error(cut) from None
+                self._note_cancelled(task, future)
+                raise future.cancelled_error(cut) from None
             except BaseException:
-                if question.cancelled:
-                    question.cancel_later()
+                if future.cancelled:
+                    future.cancel_later()
                 raise
         except SHOWN_SHORT as error:
             drop_frames(error)
             raise
-        if question.cancelled:
-            question.cancel_later()
+        if future.cancelled:
+            future.cancel_later()
         return self.wrap(value, loop)
 
     async def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do what :meth:`call` does, for a function that calls back."""
         task = _current_task()
         caller, count = Caller.of(task), task.cancelling()
-        question = Question(task, loop)
-        call = Call(task, function, args, kwargs, lambda: question.post(caller.interrupt))
-        ask: Call | Leave = call
+        future = CallFuture(task, loop)
+        call = Call(task, function, args, kwargs, lambda: future.post(caller.interrupt))
+        job: Call | Leave = call
         cancelled = False
         caught: asyncio.CancelledError | None = None  # what has ended the callback
         while True:
-            caller.leaving = isinstance(ask, Leave)
+            caller.leaving = isinstance(job, Leave)
             try:
-                answer = await question.ask(ask)
+                answer = await future.ask(job)
             except Interrupted as cut:
-                self._note_cancelled(task, question)
-                ended = question.last_cancel(caught) if caught is not None else question.cancelled_error(cut)
+                self._note_cancelled(task, future)
+                ended = future.last_cancel(caught) if caught is not None else future.cancelled_error(cut)
                 raise ended from None
             except BaseException:
-                if question.cancelled:
-                    question.cancel_later()
+                if future.cancelled:
+                    future.cancel_later()
                 raise
             finally:
                 caller.leaving = False
-                cancelled = cancelled or question.cancelled
-                if isinstance(ask, Leave) and not ask.interrupted:
+                cancelled = cancelled or future.cancelled
+                if isinstance(job, Leave) and not job.interrupted:
                     cancelled = caller.recover() > count
             if type(answer) is not Body:
                 if cancelled:
-                    question.cancel_later()
+                    future.cancel_later()
                 return self.wrap(answer, loop)
             value: Any = None
             sent: BaseException | None = None
             limit = LimitTimer(answer.relied_on, loop, caller.interrupt)
             try:
                 if cancelled:
-                    raise question.cancelled_error()
+                    raise future.cancelled_error()
                 assert answer.function is not None
                 value = await answer.function(*self.wrap(answer.value, loop))  # type: ignore[misc]
             except asyncio.CancelledError as error:
@@ -337,13 +335,13 @@ class Tasks(Objects):
                 sent = error
             finally:
                 limit.cancel()
-            question = Question(task, loop)
-            ask = Leave(answer, value, sent)
+            future = CallFuture(task, loop)
+            job = Leave(answer, value, sent)
 
-    def _note_cancelled(self, task: asyncio.Task[Any], question: Question) -> None:
+    def _note_cancelled(self, task: asyncio.Task[Any], future: CallFuture) -> None:
         """Note that a call ends with CancelledError because of a block, if the task was not cancelled."""
         caller = _callers.get(task)
-        if caller is not None and not question.cancelled:
+        if caller is not None and not future.cancelled:
             caller.cancelled = True
 
     def block(self, loop: Loop | None, block: AnyBlock) -> Any:
@@ -379,7 +377,7 @@ class Block:
 
     def __init__(self, loop: Loop | None, block: AnyBlock) -> None:
         self._loop = loop
-        self._home: Home | None = None  # of the block of a client
+        self._state: EventLoopState | None = None  # of the block of a client
         self._block = block
         self._body: Body | None = None
         self._limit: LimitTimer | None = None
@@ -391,24 +389,24 @@ class Block:
         loop = self._loop
         if loop is None:
             loop = self._loop = Loop.attach(self)
-            self._home = Home.of(task.get_loop())
-            self._home.attach()
-        question = Question(task, loop)
-        call = Call(task, enter, (self._block,), {}, lambda: question.post(caller.interrupt))
+            self._state = EventLoopState.of(task.get_loop())
+            self._state.attach()
+        future = CallFuture(task, loop)
+        call = Call(task, enter, (self._block,), {}, lambda: future.post(caller.interrupt))
         try:
-            body = self._body = await question.ask(call)
+            body = self._body = await future.ask(call)
         except BaseException as error:
             self._detach()
             if isinstance(error, Interrupted):
-                TASKS._note_cancelled(task, question)
-                raise question.cancelled_error(error) from None
-            if question.cancelled:
-                question.cancel_later()
+                TASKS._note_cancelled(task, future)
+                raise future.cancelled_error(error) from None
+            if future.cancelled:
+                future.cancel_later()
             if isinstance(error, SHOWN_SHORT):
                 shorten(error)
             raise
-        if question.cancelled:  # entered all the same
-            cancelled = question.cancelled_error()
+        if future.cancelled:  # entered all the same
+            cancelled = future.cancelled_error()
             await self.__aexit__(asyncio.CancelledError, cancelled, None)
             raise cancelled
         self._limit = LimitTimer(body.relied_on, loop, caller.interrupt)
@@ -427,49 +425,49 @@ class Block:
         sent = Interrupted() if interrupted else error
         if isinstance(error, StopIteration | StopAsyncIteration):
             sent = RuntimeError(type(error).__name__)
-        question = Question(task, loop)
+        future = CallFuture(task, loop)
         caller.leaving = True
         leave = Leave(body, None, sent)
         try:
-            swallowed: bool = await question.ask(leave)
+            swallowed: bool = await future.ask(leave)
         except Interrupted:
             self._ended(caller, leave)
             if isinstance(error, asyncio.CancelledError):
-                last = question.last_cancel(error)
+                last = future.last_cancel(error)
                 if last is not error:
                     raise last from None
                 return False
-            TASKS._note_cancelled(task, question)
-            raise question.cancelled_error() from None
+            TASKS._note_cancelled(task, future)
+            raise future.cancelled_error() from None
         except BaseException as failure:
             cancelled = self._ended(caller, leave)
             if failure is sent:
                 if error is not None:
                     error.__traceback__ = tb
-                if question.cancelled:
-                    question.cancel_later()
+                if future.cancelled:
+                    future.cancel_later()
                 return False
             if interrupted and cancelled:  # from elsewhere, too
                 assert error is not None
                 error.add_note(f"meanwhile: {failure!r}")
                 return False
-            if question.cancelled:
-                question.cancel_later()
+            if future.cancelled:
+                future.cancel_later()
             if isinstance(failure, SHOWN_SHORT):
                 shorten(failure)
             raise
         finally:
             caller.leaving = False
         self._ended(caller, leave)
-        if question.cancelled:
-            question.cancel_later()
+        if future.cancelled:
+            future.cancel_later()
         return swallowed
 
     def _detach(self) -> None:
-        if self._home is not None:
+        if self._state is not None:
             assert self._loop is not None
             self._loop.detach(self)
-            self._home.detach()
+            self._state.detach()
 
     def _ended(self, caller: Caller, leave: Leave) -> bool:
         """Note that the block was left. Returns whether the task was cancelled from elsewhere."""

@@ -16,14 +16,14 @@ from ..recipes.shared_value import SharedValue as TrioSharedValue
 from ..recipes.shared_value import Updates as TrioUpdates
 from ..recipes.shared_value import ValueOptions
 from .client import ZooKeeper
-from .face import TaskFace
+from .wrapper import TaskWrapper
 
 N = TypeVar("N", int, float)
 
 T = TypeVar("T")
 
 
-class Counter(TaskFace, Generic[N], of=TrioCounter):
+class Counter(TaskWrapper, Generic[N], of=TrioCounter):
     """A number at a path, which any client may add to.
 
         counter = Counter(zk, "/counters/orders")
@@ -116,7 +116,7 @@ class Counter(TaskFace, Generic[N], of=TrioCounter):
         return await self._call(self._trio.reserve, count)
 
 
-class SharedValue(TaskFace, Generic[T], of=TrioSharedValue):
+class SharedValue(TaskWrapper, Generic[T], of=TrioSharedValue):
     """A value at a path, which any client may read, follow and replace.
 
         value = SharedValue(zk, "/config/limit", codec=INT32)
@@ -202,7 +202,7 @@ class SharedValue(TaskFace, Generic[T], of=TrioSharedValue):
         return await self._call(self._trio.compare_and_set, expected, value)
 
 
-class Updates(TaskFace, Generic[T], of=TrioUpdates):
+class Updates(TaskWrapper, Generic[T], of=TrioUpdates):
     """The successive values of a :class:`SharedValue`, as an async iterator; made by
     :meth:`SharedValue.updates`."""
 

@@ -9,7 +9,7 @@
 Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those.
 """
 
-from ..bridge.agent import Interrupted
+from ..bridge.workers import Interrupted
 from ..client import (
     ACL,
     CREATOR_ALL_ACL,

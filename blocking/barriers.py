@@ -13,10 +13,10 @@ from ..recipes import Parents
 from ..recipes.barrier import Barrier as TrioBarrier
 from ..recipes.double_barrier import DoubleBarrier as TrioDoubleBarrier
 from .client import ZooKeeper
-from .face import ThreadFace
+from .wrapper import ThreadWrapper
 
 
-class Barrier(ThreadFace, of=TrioBarrier):
+class Barrier(ThreadWrapper, of=TrioBarrier):
     """A barrier at a path. It is closed while its znode exists.
 
         barrier = Barrier(zk, "/barriers/migration")
@@ -71,7 +71,7 @@ class Barrier(ThreadFace, of=TrioBarrier):
         return self._call(self._trio.wait)
 
 
-class DoubleBarrier(ThreadFace, of=TrioDoubleBarrier):
+class DoubleBarrier(ThreadWrapper, of=TrioDoubleBarrier):
     """Members begin their work together and end it together.
 
         barrier = DoubleBarrier(zk, "/barriers/step-1", 3)

@@ -14,13 +14,13 @@ from ..recipes.base.following import watch_children as trio_watch_children
 from ..recipes.base.following import watch_node as trio_watch_node
 from ..recipes.base.running import Running as TrioRunning
 from .client import ZooKeeper
-from .face import ThreadFace
 from .threads import THREADS
+from .wrapper import ThreadWrapper
 
 T = TypeVar("T")
 
 
-class Running(ThreadFace, of=TrioRunning):
+class Running(ThreadWrapper, of=TrioRunning):
     """The base of a recipe that runs for as long as its block lasts. There is one block at a time; in it, any
     number of threads may use the object."""
 
@@ -40,7 +40,7 @@ class Running(ThreadFace, of=TrioRunning):
         return self._leave(kind, error, tb)
 
 
-class Latest(ThreadFace, Generic[T], of=TrioLatest):
+class Latest(ThreadWrapper, Generic[T], of=TrioLatest):
     """An iterator over the successive values of something that is read and watched."""
 
     _trio: TrioLatest[Any]

@@ -18,12 +18,12 @@ from ..recipes.locks.acquiring import Grants as TrioGrants
 from ..recipes.locks.grant import Grant as TrioGrant
 from ..recipes.locks.rwlock import WriteGrant as TrioWriteGrant
 from .client import ZooKeeper
-from .face import ThreadFace
+from .wrapper import ThreadWrapper
 
 G = TypeVar("G")
 
 
-class Acquirable(ThreadFace, Generic[G], of=TrioAcquirable):
+class Acquirable(ThreadWrapper, Generic[G], of=TrioAcquirable):
     """The base of everything that ``with`` acquires: each block anew, for any number of threads."""
 
     _trio: TrioAcquirable[Any]
@@ -50,7 +50,7 @@ class Acquirable(ThreadFace, Generic[G], of=TrioAcquirable):
         return self._block(self._trio.nowait())
 
 
-class Grant(ThreadFace, of=TrioGrant):
+class Grant(ThreadWrapper, of=TrioGrant):
     """A lock that is held. Leadership and the leases of a semaphore are grants too.
 
     :ivar token: the fencing token: the czxid of the znode that holds the lock. The tokens of successive
@@ -188,7 +188,7 @@ class Grant(ThreadFace, of=TrioGrant):
         return self._call(self._trio.release)
 
 
-class Grants(ThreadFace, Sequence[Grant], of=TrioGrants):
+class Grants(ThreadWrapper, Sequence[Grant], of=TrioGrants):
     """Several grants that belong together.
 
     :ivar acquired: the same grants in the order in which they were acquired. They are given up in the

@@ -23,10 +23,10 @@ from ..recipes.locks.semaphore import Semaphore as TrioSemaphore
 from ..recipes.locks.semaphore_layouts import SemaphoreLayout
 from ..recipes.locks.single_node import SingleNodeLock as TrioSingleNodeLock
 from .client import ZooKeeper
-from .face import ThreadFace
 from .grants import Acquirable, Grant, Grants, WriteGrant
 from .threads import THREADS
 from .values import SharedValue
+from .wrapper import ThreadWrapper
 
 
 class Lock(Acquirable[Grant], of=TrioLock):
@@ -147,7 +147,7 @@ class WriteLock(Lock, of=TrioWriteLock):
         return self._enter()
 
 
-class LockRegistry(ThreadFace, of=TrioLockRegistry):
+class LockRegistry(ThreadWrapper, of=TrioLockRegistry):
     """One lock for each key, below one path: ``with registry["user/7"]``.
 
     A key may be any text that is not empty. A key gives the same object as long as a thread uses that object,
@@ -169,7 +169,7 @@ class LockRegistry(ThreadFace, of=TrioLockRegistry):
         return self._look(self._trio.__getitem__, key)
 
 
-class RWLock(ThreadFace, of=TrioRWLock):
+class RWLock(ThreadWrapper, of=TrioRWLock):
     """A read/write lock on a path: one writer, or any number of readers, in the order in which they came.
 
         rw = RWLock(zk, "/config-lock")

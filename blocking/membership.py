@@ -21,8 +21,8 @@ from ..recipes.membership.ttl_node import TtlNode as TrioTtlNode
 from ..recipes.partitioner import Partitioner as TrioPartitioner
 from .base import Running
 from .client import ZooKeeper
-from .face import ThreadFace
 from .grants import Grant
+from .wrapper import ThreadWrapper
 
 
 class Party(Running, of=TrioParty):
@@ -86,7 +86,7 @@ class Party(Running, of=TrioParty):
         return self._wrap(self._trio.changes())
 
 
-class Changes(ThreadFace, of=TrioChanges):
+class Changes(ThreadWrapper, of=TrioChanges):
     """The changes of a party. There is a watch only while a thread waits for the next change."""
 
     _trio: TrioChanges

@@ -21,10 +21,10 @@ from ..recipes.queues.priority_queue import PriorityQueue as TrioPriorityQueue
 from ..recipes.queues.queue import Queue as TrioQueue
 from ..recipes.queues.queue import QueueLayout
 from .client import ZooKeeper
-from .face import ThreadFace
+from .wrapper import ThreadWrapper
 
 
-class ItemQueue(ThreadFace, of=TrioItemQueue):
+class ItemQueue(ThreadWrapper, of=TrioItemQueue):
     """The base of all queues. Any number of threads may use one object.
 
     Threads that wait for an item are served in turn, and only the first of them asks the server. Children that

@@ -12,12 +12,12 @@ from ..client import CreateOptions, Operation
 from ..client.batch import Transaction as TrioTransaction
 from ..client.pending import Pending as TrioPending
 from ..client.request import Request as TrioRequest
-from .face import ThreadFace
+from .wrapper import ThreadWrapper
 
 T = TypeVar("T")
 
 
-class Request(ThreadFace, Generic[T], of=TrioRequest):
+class Request(ThreadWrapper, Generic[T], of=TrioRequest):
     """A request and its outcome, which is set once: a result or an error.
 
     The caller may forget it at any time; the session keeps track of it until it is settled.
@@ -77,7 +77,7 @@ class Pending(Request[T], of=TrioPending):
         return self._request(self._trio.wait)
 
 
-class Transaction(ThreadFace, of=TrioTransaction):
+class Transaction(ThreadWrapper, of=TrioTransaction):
     """Operations of which the server carries out all or none.
 
         with zk.transaction() as t:

@@ -10,10 +10,10 @@ from typing import Self
 from ..client import SessionState, StateChange
 from ..client.session import Session as TrioSession
 from ..client.session import StateChanges as TrioStateChanges
-from .face import ThreadFace
+from .wrapper import ThreadWrapper
 
 
-class Session(ThreadFace, of=TrioSession):
+class Session(ThreadWrapper, of=TrioSession):
     """The state of the session, for users. Times are those of ``time.monotonic()``, in seconds.
 
     :ivar expired: set when the present session, that of this ``generation``, has ended.
@@ -104,7 +104,7 @@ class Session(ThreadFace, of=TrioSession):
         return self._look(self._trio.changes)
 
 
-class StateChanges(ThreadFace, of=TrioStateChanges):
+class StateChanges(ThreadWrapper, of=TrioStateChanges):
     """The changes of a session's state, as an iterator. No two changes are merged into one."""
 
     _trio: TrioStateChanges

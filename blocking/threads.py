@@ -22,12 +22,12 @@ from typing import Any, Self
 
 import trio
 
-from ..bridge.agent import AnyBlock, Ask, Body, Call, Interrupted, Leave, calling_back, enter
 from ..bridge.direct.threads import forget
 from ..bridge.exits import Exit, guard
 from ..bridge.loop import Loop
-from ..bridge.objects import Face, Objects
+from ..bridge.objects import Objects, Wrapper
 from ..bridge.wakeups import Waiter
+from ..bridge.workers import AnyBlock, Body, Call, Interrupted, Job, Leave, calling_back, enter
 from ..client import Watch
 from ..recipes import Grant, Grants, LockLost
 from ..recipes.base.tracebacks import SHORT, drop_frames, shorten
@@ -120,7 +120,7 @@ class Threads(Objects):
     def converse(
         self,
         loop: Loop,
-        ask: Ask,
+        job: Job,
         take: Callable[[Any, Loop], Any],
         begin: Callable[[Loop, Any], object] = Loop.ask,
     ) -> Any:
@@ -133,9 +133,9 @@ class Threads(Objects):
         if trio.lowlevel.in_trio_run():
             raise RuntimeError(_OWN_THREAD if loop.is_current else _IN_TRIO)
         waiter: Waiter[Any] = Waiter()
-        ask.reply = waiter.answer
+        job.reply = waiter.answer
         try:
-            begin(loop, ask)
+            begin(loop, job)
             waiter.pause()
             return take(waiter.result(), loop)
         except BaseException as error:
@@ -143,7 +143,7 @@ class Threads(Objects):
                 if loop.exiting and threading.current_thread().daemon:
                     waiter.pause_for_ever()  # nobody waits for this thread, and it would only report the end
                 if not waiter.is_answer(error):
-                    self._stop(loop, ask, waiter, error)
+                    self._stop(loop, job, waiter, error)
                 elif isinstance(error, Interrupted):
                     for body in reversed(_bodies.open):
                         loop.look(_check, body.value)
@@ -151,10 +151,10 @@ class Threads(Objects):
                 waiter.forget()
             raise
 
-    def _stop(self, loop: Loop, ask: Ask, waiter: Waiter[Any], interruption: BaseException) -> None:
+    def _stop(self, loop: Loop, job: Job, waiter: Waiter[Any], interruption: BaseException) -> None:
         """End a call that was interrupted, and release anything that it has acquired nevertheless."""
         try:
-            loop.post(_cancel, loop, ask)
+            loop.post(_cancel, loop, job)
         except Exception:  # so it was not asked: the client is closed
             return
         waiter.pause()
@@ -168,7 +168,7 @@ class Threads(Objects):
                 loop.look(value.cancel)
             elif isinstance(value, tuple) and value and isinstance(value[-1], Watch):
                 loop.look(value[-1].cancel)
-            elif value is not None and isinstance(ask, Call):
+            elif value is not None and isinstance(job, Call):
                 interruption.add_note(f"the call that this has interrupted had returned {value!r:.500}")
         except Interrupted:
             pass
@@ -201,12 +201,12 @@ class Threads(Objects):
             del failure
 
 
-def _cancel(loop: Loop, ask: Ask) -> None:
-    if isinstance(ask, Leave) and not ask.taken:
-        loop.take(ask)  # the interruption came before it was posted, and who leaves a block leaves it
-    ask.cancel()
-    if not ask.taken:  # it came before it was posted, or while this thread did it itself
-        ask.reply(None, Interrupted())
+def _cancel(loop: Loop, job: Job) -> None:
+    if isinstance(job, Leave) and not job.taken:
+        loop.take(job)  # the interruption came before it was posted, and who leaves a block leaves it
+    job.cancel()
+    if not job.taken:  # it came before it was posted, or while this thread did it itself
+        job.reply(None, Interrupted())
 
 
 def _as_it_is(value: Any, loop: Loop) -> Any:
@@ -229,10 +229,10 @@ class Block:
     """A ``with`` block.
 
     :param loop: None for the block of a client, which attaches itself to the loop.
-    :ivar face: the object of which it is a block, if it has a face.
+    :ivar wrapper: the object of which it is a block, if it has a wrapper.
     """
 
-    face: Face | None = None
+    wrapper: Wrapper | None = None
     __exit__ = Exit(lambda block, *exc: block.leave(*exc))
 
     def __init__(self, loop: Loop | None, block: AnyBlock) -> None:
@@ -264,9 +264,9 @@ class Block:
     def _begin(self, body: Body, loop: Loop) -> Any:
         self._body = body
         _bodies.open.append(body)
-        if self.face is not None:
-            self.face._opened(self)
-        guard(self.face or self, self.leave, self.abandon)
+        if self.wrapper is not None:
+            self.wrapper._opened(self)
+        guard(self.wrapper or self, self.leave, self.abandon)
         return self._value(THREADS.wrap(body.value, loop))
 
     def _value(self, value: Any) -> Any:
@@ -310,8 +310,8 @@ class Block:
         finally:
             if body in _bodies.open:
                 _bodies.open.remove(body)
-            if self.face is not None:
-                self.face._closed(self)
+            if self.wrapper is not None:
+                self.wrapper._closed(self)
             if self._attaches:
                 forget()
                 Loop.leave_all(self)

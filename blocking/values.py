@@ -16,14 +16,14 @@ from ..recipes.shared_value import SharedValue as TrioSharedValue
 from ..recipes.shared_value import Updates as TrioUpdates
 from ..recipes.shared_value import ValueOptions
 from .client import ZooKeeper
-from .face import ThreadFace
+from .wrapper import ThreadWrapper
 
 N = TypeVar("N", int, float)
 
 T = TypeVar("T")
 
 
-class Counter(ThreadFace, Generic[N], of=TrioCounter):
+class Counter(ThreadWrapper, Generic[N], of=TrioCounter):
     """A number at a path, which any client may add to.
 
         counter = Counter(zk, "/counters/orders")
@@ -116,7 +116,7 @@ class Counter(ThreadFace, Generic[N], of=TrioCounter):
         return self._call(self._trio.reserve, count)
 
 
-class SharedValue(ThreadFace, Generic[T], of=TrioSharedValue):
+class SharedValue(ThreadWrapper, Generic[T], of=TrioSharedValue):
     """A value at a path, which any client may read, follow and replace.
 
         value = SharedValue(zk, "/config/limit", codec=INT32)
@@ -202,7 +202,7 @@ class SharedValue(ThreadFace, Generic[T], of=TrioSharedValue):
         return self._call(self._trio.compare_and_set, expected, value)
 
 
-class Updates(ThreadFace, Generic[T], of=TrioUpdates):
+class Updates(ThreadWrapper, Generic[T], of=TrioUpdates):
     """The successive values of a :class:`SharedValue`, as an iterator; made by
     :meth:`SharedValue.updates`."""
 

@@ -11,10 +11,10 @@ from ..bridge.exits import leaves
 from ..client import Event
 from ..client.watch import Watch as TrioWatch
 from ..client.watch import WatchStream as TrioWatchStream
-from .face import ThreadFace
+from .wrapper import ThreadWrapper
 
 
-class Watch(ThreadFace, of=TrioWatch):
+class Watch(ThreadWrapper, of=TrioWatch):
     """A one-shot watch, armed by a read. It fires once, at the first change after the read.
 
     It survives reconnects: a change that happens while the client is disconnected is reported later. You may
@@ -67,7 +67,7 @@ class Watch(ThreadFace, of=TrioWatch):
         self.cancel()
 
 
-class WatchStream(ThreadFace, of=TrioWatchStream):
+class WatchStream(ThreadWrapper, of=TrioWatchStream):
     """The events of a persistent watch, as an iterator.
 
     A :class:`Missed` means that some changes may not be reported: read again what you follow. It comes

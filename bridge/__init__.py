@@ -1,4 +1,4 @@
-"""The bridge from threads and from asyncio to the trio client: what both faces share.
+"""The bridge from threads and from asyncio to the trio client: what both wrappers share.
 
 The rules:
 
@@ -7,12 +7,12 @@ The rules:
   the ``sync`` that keep its session and its locks; and a call pays for one hop to the loop and one back.
   (trio's guest mode would run trio without a thread, but would need a thread that waits for the network.
   Each call would cost two more hops, and the session would stop with the program's loop.)
-* A caller is a thread, or a task of asyncio. An *agent*, a task of trio (:mod:`.agent`), does what a caller
-  asks. A caller that is in blocks (``with lock``) keeps its agent, and the agent does all its calls inside
+* A caller is a thread, or a task of asyncio. A *worker*, a task of trio (:mod:`.workers`), does what a caller
+  asks. A caller that is in blocks (``with lock``) keeps its worker, and the worker does all its calls inside
   these blocks. When trio cancels a block, the calls in it are cancelled too. So the recipes alone decide
   what a loss is and which error it raises.
 * A caller that makes one call after another does the calls itself, without a hop (:mod:`.direct`).
-* A face is a class for threads or for asyncio with the methods, signatures and docstrings of a class of the
-  client or of the recipes. :mod:`.generate` writes the source of the classes of both packages. Their methods
-  use :mod:`pyzk.blocking.face` and :mod:`pyzk.aio.face`.
+* A *wrapper* is a class for threads or for asyncio. It has the methods, signatures and docstrings of a class
+  of the client or of the recipes. :mod:`.generate` writes the source of the classes of both packages. Their
+  methods use :mod:`pyzk.blocking.wrapper` and :mod:`pyzk.aio.wrapper`.
 """

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from weakref import ref
 
 from ..recipes.base.tracebacks import SHORT, shorten
-from .agent import Interrupted
+from .workers import Interrupted
 
 F = TypeVar("F", bound=Callable[..., Any])
 Leave: TypeAlias = Callable[..., Any]

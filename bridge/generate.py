@@ -1,10 +1,10 @@
 """Writes ``pyzk.blocking`` and ``pyzk.aio``: python -m pyzk.bridge.generate
 
 A package for threads and one for asyncio have the classes of the client and of the recipes, with the same
-names, signatures and docstrings: their *faces*. This program writes the source of the faces from the source
-of the originals. A test checks that the written files are up to date. The rules:
+names, signatures and docstrings: their *wrappers*. This program writes their source from the source of the
+originals. A test checks that the written files are up to date. The rules:
 
-* A face has the public members of its class. The kind of a member changes so:
+* A wrapper has the public members of its class. The kind of a member changes so:
 
   =============================================  ========================  ===========================
   in trio                                        for threads               for asyncio
@@ -17,18 +17,18 @@ of the originals. A test checks that the written files are up to date. The rules
   :class:`trio.Event`                            ``threading.Event``       ``asyncio.Event``
   =============================================  ========================  ===========================
 
-* The body of a method calls the original method with functions of :mod:`.objects`, :mod:`pyzk.blocking.face`
-  and :mod:`pyzk.aio.face`. It returns their result at once: if Python looked for signals in between, an
-  exception would lose the result.
+* The body of a method calls the original method with functions of :mod:`.objects`,
+  :mod:`pyzk.blocking.wrapper` and :mod:`pyzk.aio.wrapper`. It returns their result at once: if
+  Python looked for signals in between, an exception would lose the result.
 * A method that does not wait is called in the loop if it uses the clock or changes objects of the loop
   (``IN_LOOP``), or if it counts all calls (``UP_TO_DATE``). Other such methods are called in the caller's
   thread.
 * The type of a field is its annotation, or the type of the value that ``__init__`` gives to it: a parameter,
   a literal or a new object.
 * A name in an annotation is imported from where it is defined. If its definition mentions a class that has a
-  face (the options of locks do), the definition is copied, with the face. If a default is the name of a
+  wrapper (the options of locks do), the definition is copied, with the wrapper. If a default is the name of a
   number, the number is written.
-* :mod:`.faced` says which module has what, and how its members are used.
+* :mod:`.wrapped` says which module has what, and how its members are used.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from typing import Any
 import attrs
 
 from .. import client, recipes
-from . import faced
-from .faced import FACED, MODULES
-from .names import FACES, Imports, mentions_face, module_of, origin, rank
+from . import wrapped
+from .names import WRAPPERS, Imports, mentions_wrapper, module_of, origin, rank
+from .wrapped import MODULES, WRAPPED
 
 ROOT = Path(__file__).parents[1]
 _MADE = "Made by ``python -m pyzk.bridge.generate`` from the client and the recipes: change those."
@@ -60,7 +60,7 @@ _PROTOCOLS = {
     *("__contains__", "__enter__", "__exit__", "__getitem__"),
 }
 _SCALARS = {"str", "bytes", "int", "float", "bool", "None", "Stat", "object"}
-"""Types without a face, and without parts that have one."""
+"""Types without a wrapper, and without parts that have one."""
 _GRANTS_AS_SEQUENCE = """
 @overload
 def __getitem__(self, at: int) -> Grant: ...
@@ -113,7 +113,7 @@ BLOCKING = Side(
             ...
 """,
     waits=False,
-    base="ThreadFace",
+    base="ThreadWrapper",
     calls="THREADS",
     room="threads",
     words=(
@@ -126,7 +126,7 @@ BLOCKING = Side(
         (r"\b([Tt])asks\b", r"\1hreads"),
         (r"\b([Tt])ask\b", r"\1hread"),
     ),
-    extras={"Interrupted": "..bridge.agent", "timeout": ".threads"},
+    extras={"Interrupted": "..bridge.workers", "timeout": ".threads"},
 )
 AIO = Side(
     "aio",
@@ -139,7 +139,7 @@ AIO = Side(
             ...
 """,
     waits=True,
-    base="TaskFace",
+    base="TaskWrapper",
     calls="TASKS",
     room="tasks",
     words=(
@@ -154,7 +154,7 @@ SIDES = (BLOCKING, AIO)
 
 
 def exported() -> list[str]:
-    """Return the names that the client and the recipes export to users of a face."""
+    """Return the names that the client and the recipes export to users of a wrapper."""
     return sorted({*client.__all__, *recipes.__all__})
 
 
@@ -188,9 +188,9 @@ def _package(side: Side, defined: dict[str, str]) -> str:
 
 
 class Written:
-    """One module of a face.
+    """One module of wrappers.
 
-    :param defined: names, and the modules of the face that define them. The names that are copied into this
+    :param defined: names, and the modules of wrappers that define them. The names that are copied into this
         module are added.
     """
 
@@ -224,14 +224,14 @@ class Written:
     # --- classes -----------------------------------------------------------------------------------------
 
     def _class(self, cls: type) -> str:
-        self._imports.add(".face", self._side.base)
+        self._imports.add(".wrapper", self._side.base)
         module = module_of(cls)
         source = inspect.getsource(cls)
         node = ast.parse(source).body[0]
         assert isinstance(node, ast.ClassDef)
         bases = [self._annotation(base, module) for base in node.bases]
         bases = ["Sequence[Grant]" if base == "tuple[Grant, ...]" else base for base in bases]
-        if not any(base.partition("[")[0] in FACES for base in bases):
+        if not any(base.partition("[")[0] in WRAPPERS for base in bases):
             bases.insert(0, self._side.base)
         trio = f"Trio{cls.__name__}"
         self._imports.add(cls.__module__, cls.__name__, trio)
@@ -254,7 +254,7 @@ class Written:
                 decorators = [ast.unparse(decorator) for decorator in item.decorator_list]
                 if "overload" in decorators:
                     self._imports.add("typing", "overload")
-                    yield f"@overload\n{self._head(item, item.name, False, module, FACED[cls])} ..."
+                    yield f"@overload\n{self._head(item, item.name, False, module, WRAPPED[cls])} ..."
                 else:
                     yield self._method(cls, item, source, module)
 
@@ -263,7 +263,7 @@ class Written:
             return cls.__name__ in recipes.__all__ and not issubclass(cls, tuple)
         if name.startswith("_"):
             return name in _PROTOCOLS
-        return name not in FACED[cls]
+        return name not in WRAPPED[cls]
 
     def _fields(self, cls: type, node: ast.ClassDef, module: ModuleType) -> Iterator[str]:
         """Yield properties for the public fields: those of attrs, and those that ``__init__`` sets."""
@@ -274,7 +274,7 @@ class Written:
             if isinstance(item, ast.FunctionDef) and item.name == "__init__":
                 found = {**_set_by(item), **found}
         for name, annotation in found.items():
-            if not name.startswith("_") and name not in FACED[cls]:
+            if not name.startswith("_") and name not in WRAPPED[cls]:
                 if annotation is None:
                     raise LookupError(
                         f"annotate {cls.__name__}.{name} where it is set: its type cannot be seen"
@@ -299,7 +299,7 @@ class Written:
         opens = isinstance(member, FunctionType) and opens_block(member)
         waits = self._side.waits and isinstance(node, ast.AsyncFunctionDef) and not opens
         made = name if self._side.waits or name not in _PROTOCOLS else name.replace("__a", "__", 1)
-        head = self._head(node, made, waits, module, FACED[cls], opens)
+        head = self._head(node, made, waits, module, WRAPPED[cls], opens)
         kind = head.rpartition(" -> ")[2].removesuffix(":")
         lines = self._body(where, node, kind, opens)
         decorator = ""
@@ -313,7 +313,7 @@ class Written:
     ) -> list[str]:
         """Return the lines of the body of a method."""
         cls, _, name = where.partition(".")
-        args = _passed(node.args, FACED[next(each for each in FACED if each.__name__ == cls)])
+        args = _passed(node.args, WRAPPED[next(each for each in WRAPPED if each.__name__ == cls)])
         waits = "await " if self._side.waits else ""
         match name:
             case "__init__":
@@ -330,7 +330,7 @@ class Written:
                 return ["return self"]
             case "__anext__":
                 return [f"return {waits}self.{'_call' if waits else '_next'}(self._trio.__anext__)"]
-        if name in faced.NOTICES:
+        if name in wrapped.NOTICES:
             args = [f"self._notice({arg})" for arg in args]
         original = f"self._trio.{name}"
         if opens:
@@ -349,11 +349,11 @@ class Written:
 
         :param here: the expression that uses it; ``in_loop``: the function and its arguments.
         """
-        if where in faced.UNTIL_LIMIT:
+        if where in wrapped.UNTIL_LIMIT:
             return f"self._look_until_limit({in_loop})"
-        if where in faced.UP_TO_DATE:
+        if where in wrapped.UP_TO_DATE:
             return f"self._look_if_open({in_loop})"
-        if where in faced.IN_LOOP:
+        if where in wrapped.IN_LOOP:
             return f"self._look({in_loop})"
         words = set(re.findall(r"[\w.]+", kind))
         return here if words <= _SCALARS else f"self._wrap({here})"
@@ -375,7 +375,7 @@ class Written:
             call = f"block(None, {trio}({', '.join(args)}))"
         else:
             way = "use" if isinstance(node, ast.FunctionDef) else "ask"
-            way = "ask_back" if node.name in faced.CALLS_BACK else way
+            way = "ask_back" if node.name in wrapped.CALLS_BACK else way
             call = f"{way}({', '.join([trio, *args])})"
         body = [
             _docstring(node, source, self._side, 4),
@@ -458,7 +458,7 @@ class Written:
         source, definition = origin(name, module)
         if isinstance(definition, ast.Import):
             self._imports.module(name)
-        elif definition is None or not mentions_face(definition, source):
+        elif definition is None or not mentions_wrapper(definition, source):
             self._imports.add(source.__name__, name)
         elif isinstance(definition, ast.Assign) and isinstance(definition.value, ast.Call):
             self._imports.add("typing", "TypeVar")
@@ -486,7 +486,7 @@ class Written:
 
 
 class _Annotation(ast.NodeTransformer):
-    """Changes an annotation for trio into the annotation of a face."""
+    """Changes an annotation for trio into the annotation of a wrapper."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
@@ -516,11 +516,11 @@ class _Annotation(ast.NodeTransformer):
 
 def _way(where: str) -> str:
     """Return the expression that calls a method that waits."""
-    if where in faced.CALLS_BACK:
+    if where in wrapped.CALLS_BACK:
         return "_call_back"
-    if where in faced.DIRECT:
+    if where in wrapped.DIRECT:
         return "_direct"
-    requests = where.partition(".")[0] in faced.WAIT_FOR_REQUESTS and where not in faced.WAIT_FOR_MORE
+    requests = where.partition(".")[0] in wrapped.WAIT_FOR_REQUESTS and where not in wrapped.WAIT_FOR_MORE
     return "_request" if requests else "_call"
 
 

@@ -3,7 +3,7 @@
 The rules:
 
 * The loop runs in a daemon thread from the first :meth:`Loop.attach` to the last :meth:`Loop.detach`.
-* Other threads post functions for the loop into its :class:`Mailbox`. A post costs a wake-up only if no
+* Other threads post functions for the loop into its :class:`CallQueue`. A post costs a wake-up only if no
   other post is waiting.
 * When the interpreter exits, open sessions are closed as if their blocks had ended. A child of
   multiprocessing closes its sessions, too.
@@ -29,9 +29,9 @@ from weakref import WeakSet
 import trio
 
 from ..client import ClosingError
-from .agent import Agents, Ask, Call
 from .direct.lending import Lenders
-from .wakeups import Bell, Mailbox, Waiter
+from .wakeups import CallQueue, Waiter, Wakeup
+from .workers import Call, Job, Workers
 
 T = TypeVar("T")
 
@@ -76,10 +76,10 @@ class Loop:
         self.parent = os.getpid()
         self.forked = self.started = self.exiting = False
         self._users: set[object] = set()
-        self._agents = Agents()
-        self._bell = Bell()
-        self._mailbox = Mailbox(self._bell.ring)
-        self.lenders = Lenders(self._bell.ring_own)
+        self._workers = Workers()
+        self._wakeup = Wakeup()
+        self._mailbox = CallQueue(self._wakeup.ring)
+        self.lenders = Lenders(self._wakeup.ring_own)
         self._thread = threading.Thread(target=self._run, name="pyzk", daemon=True)
         _loops.add(self)
 
@@ -131,7 +131,7 @@ class Loop:
             if _shared is self:
                 _shared = None
         with suppress(ClosingError):
-            if self.look(self._agents.finish):
+            if self.look(self._workers.finish):
                 self._thread.join()
 
     def stop(self, patience: float) -> None:
@@ -141,7 +141,7 @@ class Loop:
         """
         self.exiting = True
         with suppress(ClosingError, RuntimeError):  # it has ended; or its thread has not begun
-            self._mailbox.post(self._agents.finished.set)
+            self._mailbox.post(self._workers.finished.set)
             self._thread.join(patience)
 
     # --- what it does ------------------------------------------------------------------------------------
@@ -156,20 +156,20 @@ class Loop:
             raise RuntimeError(_FORKED.format(parent=self.parent))
         self._mailbox.post(function, *args)
 
-    def ask(self, ask: Ask) -> None:
-        """Have an agent do what a caller asks. It raises the errors of :meth:`post`."""
+    def ask(self, job: Job) -> None:
+        """Have a worker do what a caller asks. It raises the errors of :meth:`post`."""
         if self.forked:
             raise RuntimeError(_FORKED.format(parent=self.parent))
-        self._mailbox.post(self._agents.dispatch, ask)
+        self._mailbox.post(self._workers.dispatch, job)
 
-    def take(self, ask: Ask) -> None:
+    def take(self, job: Job) -> None:
         """Do what :meth:`ask` does; called in the loop."""
-        self._agents.dispatch(ask)
+        self._workers.dispatch(job)
 
     def allows(self, call: Call) -> bool:
         """Return whether a caller may do a call itself, while the loop waits. It may not if the loop still
         has an earlier call: requests are sent in the order of the calls."""
-        return not self._mailbox.is_woken and self._agents.allow(call)
+        return not self._mailbox.is_woken and self._workers.allow(call)
 
     def look(self, function: Callable[..., T], *args: Any) -> T:
         """Return ``function(*args)``, called in the loop; this thread waits for it. The function must not
@@ -200,18 +200,18 @@ class Loop:
     async def _main(self) -> None:
         try:
             async with trio.open_nursery() as nursery:
-                self._agents.open(nursery)
-                nursery.start_soon(self._answer_bell)
-                await self._agents.finished.wait()
-                self._agents.close()
+                self._workers.open(nursery)
+                nursery.start_soon(self._answer_wakeup)
+                await self._workers.finished.wait()
+                self._workers.close()
         finally:
             self._mailbox.close()
-            self._bell.close()
+            self._wakeup.close()
 
-    async def _answer_bell(self) -> None:
+    async def _answer_wakeup(self) -> None:
         while True:
-            await trio.lowlevel.wait_readable(self._bell.fileno())
-            self._bell.answer()
+            await trio.lowlevel.wait_readable(self._wakeup.fileno())
+            self._wakeup.answer()
             self._mailbox.open()
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-from .faced import FACED
+from .wrapped import WRAPPED
 
-FACES = {cls.__name__ for cls in FACED}
-"""The names of the classes that have faces."""
+WRAPPERS = {cls.__name__ for cls in WRAPPED}
+"""The names of the classes that have wrappers."""
 
 
 def module_of(thing: Any) -> ModuleType:
@@ -51,9 +51,9 @@ def origin(name: str, module: ModuleType) -> tuple[ModuleType, ast.stmt | None]:
     raise LookupError(f"{name} is not defined in {module.__name__}")
 
 
-def mentions_face(definition: ast.stmt | None, home: ModuleType) -> bool:
-    """Return whether a definition names a class that has a face, or is a TypeVar. Then each face has its own
-    definition."""
+def mentions_wrapper(definition: ast.stmt | None, home: ModuleType) -> bool:
+    """Return whether a definition names a class that has a wrapper, or is a TypeVar. Then each module of
+    wrappers has its own definition."""
     if isinstance(definition, ast.ClassDef):
         if not any(
             "Dict" in ast.unparse(base) or "Options" in ast.unparse(base) for base in definition.bases
@@ -71,18 +71,18 @@ def mentions_face(definition: ast.stmt | None, home: ModuleType) -> bool:
         return False
     for node in used:
         for each in ast.walk(node):
-            if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value in FACES:
+            if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value in WRAPPERS:
                 return True
-            if isinstance(each, ast.Name) and (each.id in FACES or _leads_to_face(each.id, home)):
+            if isinstance(each, ast.Name) and (each.id in WRAPPERS or _leads_to_wrapper(each.id, home)):
                 return True
     return False
 
 
-def _leads_to_face(name: str, home: ModuleType) -> bool:
+def _leads_to_wrapper(name: str, home: ModuleType) -> bool:
     if hasattr(builtins, name):
         return False
     source, definition = origin(name, home)
-    return mentions_face(definition, source)
+    return mentions_wrapper(definition, source)
 
 
 def rank(name: str) -> int:

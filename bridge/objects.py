@@ -1,14 +1,14 @@
-"""Faces and their objects for trio: values that go to the loop are unwrapped, and values from the loop are
+"""Wrappers and their objects for trio: values that go to the loop are unwrapped, and values from the loop are
 wrapped.
 
 The rules:
 
-* A face has an object for trio (``_trio``), and the loop in which that object is used (``_loop``). An object
-  has one face at a time: if two calls return one grant, the user gets one object, too.
-* The classes of the faces are source (:mod:`.generate`). Each names its class for trio; a class without a
-  face has the face of its next base.
-* The bodies of generated methods call the methods of :class:`Face`, and the methods of
-  :class:`pyzk.blocking.face.ThreadFace` and :class:`pyzk.aio.face.TaskFace`.
+* A wrapper has an object for trio (``_trio``), and the loop in which that object is used (``_loop``). An
+  object has one wrapper at a time: if two calls return one grant, the user gets one object, too.
+* The classes of the wrappers are source (:mod:`.generate`). Each names its class for trio; a class without a
+  wrapper has the wrapper of its next base.
+* The bodies of generated methods call the methods of :class:`Wrapper`, and the methods of
+  :class:`pyzk.blocking.wrapper.ThreadWrapper` and :class:`pyzk.aio.wrapper.TaskWrapper`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _SCALARS = {str, bytes, int, float, bool, type(None), Stat}
 """Types of most arguments and results, which are passed on as they are."""
 
 
-class Face:
-    """The base of all faces."""
+class Wrapper:
+    """The base of all wrappers."""
 
     _trio: Any
     _loop: Loop
-    _faces: ClassVar[Objects]
+    _wrappers: ClassVar[Objects]
     _of: ClassVar[type]
     _open: dict[object, list[Any]]
 
@@ -53,7 +53,7 @@ class Face:
         super().__init_subclass__()
         if of is not None:
             cls._of = of
-            cls._faces.types[of] = cls
+            cls._wrappers.types[of] = cls
 
     def __init__(self) -> None:
         raise TypeError(f"{type(self).__name__} objects are made by the client and its recipes, not by users")
@@ -64,7 +64,7 @@ class Face:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            package = f"pyzk.{self._faces.package}"
+            package = f"pyzk.{self._wrappers.package}"
             raise AttributeError(
                 f"{type(self).__name__} of {package} has no {name!r}. Import both recipes and connect from "
                 f"{package}, not from another package of pyzk"
@@ -74,16 +74,16 @@ class Face:
 
     def _make(self, *args: Any, **kwargs: Any) -> None:
         """Make the object for trio."""
-        loop, args, kwargs = self._faces.unwrap(type(self).__name__, args, kwargs)
-        self._faces.adopt(self, self._of(*args, **kwargs), loop)
+        loop, args, kwargs = self._wrappers.unwrap(type(self).__name__, args, kwargs)
+        self._wrappers.adopt(self, self._of(*args, **kwargs), loop)
 
     def _wrap(self, value: Any) -> Any:
         """Return the value that the user gets for a value from trio."""
-        return self._faces.wrap(value, self._loop)
+        return self._wrappers.wrap(value, self._loop)
 
     def _notice(self, function: Callable[..., object]) -> Callable[..., None]:
         """Return a function of the user as trio calls it."""
-        return self._faces.notice_of(function, [self._loop])
+        return self._wrappers.notice_of(function, [self._loop])
 
     def _look(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call a function that does not wait, in the loop."""
@@ -110,7 +110,7 @@ class Face:
 
     def _opened(self, block: Any) -> None:
         """Note that the caller has entered a block of this object."""
-        self._open.setdefault(self._faces.holder(), []).append(block)
+        self._open.setdefault(self._wrappers.holder(), []).append(block)
 
     def _innermost(self) -> Any:
         """Return the innermost block of the caller. If the caller has none and only one other caller has a
@@ -118,7 +118,7 @@ class Face:
         return self._open[self._user()][-1]
 
     def _user(self) -> object:
-        holder = self._faces.holder()
+        holder = self._wrappers.holder()
         if holder not in self._open and len(self._open) == 1:
             (holder,) = self._open  # entered by one thread or task, left by another, as fixtures do
         if holder not in self._open:
@@ -140,26 +140,26 @@ class Face:
                     del self._open[holder]
 
 
-def _cancelling(face: Any, kind: Any, error: Any, tb: Any) -> None:
-    face.cancel()  # of a watch
+def _cancelling(wrapper: Any, kind: Any, error: Any, tb: Any) -> None:
+    wrapper.cancel()  # of a watch
 
 
-def _abandoning(face: Any) -> None:
+def _abandoning(wrapper: Any) -> None:
     with suppress(Exception):  # the client is closed
-        face.cancel()
+        wrapper.cancel()
 
 
 class Objects:
-    """The objects of one face.
+    """The objects of one wrapper.
 
     :ivar package: the name of its package, below ``pyzk``.
-    :ivar types: the face of each class, or None for a class without a face.
+    :ivar types: the wrapper of each class, or None for a class without a wrapper.
     """
 
     def __init__(self, package: str) -> None:
         self.package = package
-        self.types: dict[type, type[Face] | None] = dict.fromkeys(_SCALARS)
-        self._alive: WeakValueDictionary[int, Face] = WeakValueDictionary()
+        self.types: dict[type, type[Wrapper] | None] = dict.fromkeys(_SCALARS)
+        self._alive: WeakValueDictionary[int, Wrapper] = WeakValueDictionary()
 
     def holder(self) -> object:
         """Return the caller: this thread, or this task of asyncio."""
@@ -174,21 +174,21 @@ class Objects:
         keyword argument ``failed`` is called in the loop with the error, if there is one."""
         raise NotImplementedError
 
-    def adopt(self, face: Face, value: Any, loop: Loop) -> None:
-        """Make the face of an object for trio."""
-        face._trio = value
-        face._loop = loop
-        face._open = {}
-        self._alive[id(value)] = face
+    def adopt(self, wrapper: Wrapper, value: Any, loop: Loop) -> None:
+        """Make the wrapper of an object for trio."""
+        wrapper._trio = value
+        wrapper._loop = loop
+        wrapper._open = {}
+        self._alive[id(value)] = wrapper
 
     def wrap(self, value: Any, loop: Loop) -> Any:
         """Return the value that the user gets for a value from trio."""
         kind = type(value)
-        face = self._type(kind)
-        if face is not None:
+        wrapper = self._type(kind)
+        if wrapper is not None:
             known = self._alive.get(id(value))
             if known is None:
-                known = object.__new__(face)
+                known = object.__new__(wrapper)
                 self.adopt(known, value, loop)
             return known
         if kind in _SCALARS:
@@ -207,7 +207,7 @@ class Objects:
         """Return the loop of the arguments, and the arguments for trio.
 
         :param name: the function, for the message.
-        :raises TypeError: no argument is a client of this face, or an object with such a client.
+        :raises TypeError: no argument is a client of this wrapper, or an object with such a client.
         """
         loops: list[Loop] = []
         bare = [self._bare(value, loops) for value in args]
@@ -244,17 +244,17 @@ class Objects:
     def _bare(self, value: Any, loops: list[Loop]) -> Any:
         if type(value) in _SCALARS:
             return value
-        if isinstance(value, Face) and value._faces is self:
+        if isinstance(value, Wrapper) and value._wrappers is self:
             loops.append(value._loop)
             return value._trio
         if isinstance(value, list | tuple | GeneratorType):
             return [self._bare(item, loops) for item in value]
         return value
 
-    def _type(self, kind: type) -> type[Face] | None:
+    def _type(self, kind: type) -> type[Wrapper] | None:
         try:
             return self.types[kind]
         except KeyError:
-            face = next((self.types[base] for base in kind.__mro__ if base in self.types), None)
-            self.types[kind] = face
-            return face
+            wrapper = next((self.types[base] for base in kind.__mro__ if base in self.types), None)
+            self.types[kind] = wrapper
+            return wrapper

@@ -15,7 +15,7 @@ from ..client import ClosingError
 T = TypeVar("T")
 
 _RINGS = 4096
-"""How often a bell may ring before its loop runs. All waiting posts share one wake-up, so it hardly rings
+"""How often a wake-up may ring before its loop runs. All waiting posts share one wake-up, so it hardly rings
 twice."""
 
 _pipe: Any = os.pipe
@@ -37,7 +37,7 @@ class _Waking(threading.local):
 _waking = _Waking()
 
 
-class Mailbox:
+class CallQueue:
     """A queue of functions that another thread calls in order.
 
     A signal handler may post while its thread is within :meth:`post`, when the thread has noted that it
@@ -98,7 +98,7 @@ def _closed() -> ClosingError:
     return ClosingError(message="the client was closed")
 
 
-class Bell:
+class Wakeup:
     """Wakes an event loop by a pipe that is read once: faster than ``TrioToken.run_sync_soon`` and
     ``call_soon_threadsafe``, which read until nothing is left.
 
@@ -112,7 +112,7 @@ class Bell:
         files: list[tuple[int, int]] = []
         try:
             files.extend(starmap(_pipe, [()]))  # one call of C: no signal comes between the pipe and its note
-            ((self._reader, self._writer),) = files  # never full: see Mailbox.post
+            ((self._reader, self._writer),) = files  # never full: see CallQueue.post
         except BaseException:
             for file in chain(*files):
                 _close(file)
@@ -134,8 +134,8 @@ class Bell:
             _write(self._writer, b"\0")
 
     def ring_own(self) -> None:
-        """Wake the loop; called in the thread that answers and closes the bell. So it needs no lock: a thread
-        may hold that while the handler of a signal waits for this loop."""
+        """Wake the loop; called in the thread that answers and closes the wake-up. So it needs no lock: a
+        thread may hold that while the handler of a signal waits for this loop."""
         if not self._closed:
             _write(self._writer, b"\0")
 

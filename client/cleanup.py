@@ -68,7 +68,7 @@ logger = logging.getLogger(__name__)
 
 
 class Job:
-    """A job of the janitor.
+    """A job of the cleanup.
 
     :ivar done: set when the job has ended.
     :ivar error: why it could not be done; None if it was done, or if its session or the client has ended.
@@ -104,7 +104,7 @@ class Jobs:
         await self._idle.wait()
 
 
-class Janitor:
+class Cleanup:
     """Carries out jobs by the rules above. Its methods return at once.
 
     :ivar jobs: counts the jobs.

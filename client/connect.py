@@ -3,7 +3,7 @@
 The rules:
 
 * The block begins with a session. Inside it the session is kept as the ``on_expired`` parameter says.
-* Leaving the block, in whatever way, takes at most ``close_grace`` seconds: to finish the janitor's jobs and
+* Leaving the block, in whatever way, takes at most ``close_grace`` seconds: to finish the cleanup's jobs and
   to close the session. After that, nothing of the client runs.
 * An exception of the block comes out as it is. An exception of the client's own tasks ends the block.
 """
@@ -87,7 +87,7 @@ async def connect(
     :param session_timeout: seconds without contact after which the server may end the session. The server may
         choose another timeout: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
-    :param close_grace: seconds that leaving the block may take to finish the janitor's jobs and to close the
+    :param close_grace: seconds that leaving the block may take to finish the cleanup's jobs and to close the
         session.
     :param auth: pairs of scheme and credential, as for :meth:`.ZooKeeper.add_auth`.
     :param sasl: name and password of a user. The client logs in by SASL DIGEST-MD5 on each connection, before
@@ -211,7 +211,7 @@ async def connect(
 async def _close(zk: ZooKeeper, machine: SessionMachine, runner: Runner) -> None:
     if machine.state is SessionState.CONNECTING:
         return  # there is no session, and nothing to clean up
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
     request = machine.close()
     zk.session.wake()  # tasks that rely on the session have to stop before it is closed
     runner.wake()

@@ -83,7 +83,7 @@ class Lending:
 
     def reset(self) -> None:
         """Note that the connection has ended."""
-        self.asker, self._regular = None, (None, 0, 0.0)  # a thread that has ended may have a bell
+        self.asker, self._regular = None, (None, 0, 0.0)  # a thread that has ended may have a wake-up
 
     def submit_late(self, request: Request[Any]) -> None:
         """Send a request that the thread could not send over its loan. A request that is too large fails."""

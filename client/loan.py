@@ -177,7 +177,7 @@ class Loan:
     :param request_limit: bytes of the largest request; ``reply_limit``: of the largest reply.
     :ivar fileno: the file descriptor of the socket.
     :ivar borrower: the thread that has the connection.
-    :ivar desk: the object that the borrower waits with; set by the borrower.
+    :ivar reader: the object that the borrower waits with; set by the borrower.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Loan:
     ) -> None:
         self.borrower = borrower
         self.fileno = sock.fileno()
-        self.desk: Any = None
+        self.reader: Any = None
         self._send, self._receive = sock.send, sock.recv
         self._xid = xid
         self._request_limit = min(request_limit, _LARGEST)
@@ -248,7 +248,7 @@ class Loan:
                 exchange.outcomes.append(0)
             cell.append((exchange, None))
         except OSError as error:
-            # Its traceback holds this frame, and so the exchange, the loan and the bell of its borrower.
+            # Its traceback holds this frame, and so the exchange, the loan and the wake-up of its borrower.
             exchange.outcomes.append(error.with_traceback(None))
 
     @property

@@ -17,7 +17,7 @@ from ..protocol.text import session_text
 from .arguments import check_arguments
 from .auth import Credential
 from .batch import Multi, MultiRead, Transaction
-from .cleanup import Background, Janitor, Jobs
+from .cleanup import Background, Cleanup, Jobs
 from .hosts import ConnectString, Host
 from .lending import Lending
 from .machine import SessionState
@@ -79,7 +79,7 @@ class ZooKeeper:
     :ivar chroot: the path in front of every path; ``""`` for none.
     :ivar session: the state of the session.
     :ivar on_submit: called with each operation that is submitted here; None for nothing.
-    :ivar janitor: deletes, in the background, the znodes that cancelled or failed tasks could not delete.
+    :ivar cleanup: deletes, in the background, the znodes that cancelled or failed tasks could not delete.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ZooKeeper:
         self.chroot = chroot
         self.session = session
         self.on_submit: Callable[[Pending[Any]], object] | None = None
-        self.janitor = Janitor(self, jobs)
+        self.cleanup = Cleanup(self, jobs)
         self._runner = runner
         self._machine = runner.machine
         self._watches = runner.machine.data.watches
@@ -166,7 +166,7 @@ class ZooKeeper:
         :raises BadArgumentsError: the path is malformed.
         """
         chroot = server_path(self.chroot, path) if path != "/" else self.chroot
-        view = ZooKeeper(self._runner, self.session, self._background, chroot, self.janitor.jobs)
+        view = ZooKeeper(self._runner, self.session, self._background, chroot, self.cleanup.jobs)
         view.on_submit = self.on_submit
         return view
 

@@ -163,7 +163,7 @@ class _Member:
     def abandon(self) -> None:
         """Leave without waiting, and leave no znode."""
         if not self.bound.over:
-            self._zk.janitor.delete(self.path)
+            self._zk.cleanup.delete(self.path)
 
     # --- entering ----------------------------------------------------------------------------------------
 

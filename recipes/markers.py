@@ -85,7 +85,7 @@ class Markers:
         return int(data) if data and data.isdigit() else _UNKNOWN, stat
 
     def delete(self, marker: str) -> None:
-        """Delete an own marker in the background. The janitor stops when the session ends, but a marker
+        """Delete an own marker in the background. The cleanup stops when the session ends, but a marker
         does not end with the session: then the deletion continues in the next one."""
         zk = self._zk
 
@@ -96,7 +96,7 @@ class Markers:
                     await zk.session.wait_connected()
                     self.delete(marker)
 
-        bound, job = Bound(zk), zk.janitor.delete(marker)
+        bound, job = Bound(zk), zk.cleanup.delete(marker)
         if not zk.closing:
             zk.start_soon(go_on, bound, job.done)
 

@@ -11,8 +11,8 @@ from ...client.lending import Lending
 from ...client.loan import Exchange, Lender, Loan
 from ...client.pending import thread
 from ...client.request import Request
-from ..agent import Call, Interrupted
 from ..loop import Loop
+from ..workers import Call, Interrupted
 
 
 class DirectCall(Call):

@@ -46,30 +46,30 @@ class Reading(Borrower):
         self._post = post
 
     def ended(self, loan: Loan, under_way: bool) -> None:
-        if loan.desk is not None:
-            self._post(loan.desk.close)
+        if loan.reader is not None:
+            self._post(loan.reader.close)
 
     def begin(self, call: DirectCall, asked: Asked) -> None:
         """Do a call in this event loop, or ask trio's. It raises the errors of :meth:`.Loop.ask`."""
         loan = self.loan_for(call)
         if loan is not None:
-            desk = loan.desk or self._watch(loan)
-            if desk is not None and desk.is_free and desk.begin(call, asked):
+            reader = loan.reader or self._watch(loan)
+            if reader is not None and reader.is_free and reader.begin(call, asked):
                 return
         self.loop.ask(call)
 
-    def _watch(self, loan: Loan) -> _Desk | None:
+    def _watch(self, loan: Loan) -> _ReplyReader | None:
         """Watch a connection. Returns None if that is not possible."""
         try:
-            loan.desk = desk = _Desk(self, loan)
+            loan.reader = reader = _ReplyReader(self, loan)
         except (OSError, NotImplementedError):
             # No file descriptor is left; or the loan has just ended, and the connection, too; or this is the
             # event loop of Windows.
             return None
-        return desk
+        return reader
 
 
-class _Desk:
+class _ReplyReader:
     """Waits for bytes over a connection on loan."""
 
     _fileno = -1

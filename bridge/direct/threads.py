@@ -10,7 +10,7 @@ from ...client import ClosingError
 from ...client.loan import Loan, TakenError
 from ...client.pending import thread
 from ..loop import Loop
-from ..wakeups import Bell
+from ..wakeups import Wakeup
 from .calls import Borrower, DirectCall
 
 _poll = getattr(select, "poll", None)
@@ -43,23 +43,23 @@ def forget() -> None:
 
 
 class Waiting(Borrower):
-    """A thread that waits for the answer. It has one bell for all its loans. If each loan had a bell, Python
-    would close the bells, and a KeyboardInterrupt that comes while it does would be lost."""
+    """A thread that waits for the answer. It has one wake-up for all its loans. If each loan had one,
+    Python would close the wake-ups, and a KeyboardInterrupt that comes while it does would be lost."""
 
     def __init__(self, loop: Loop) -> None:
         super().__init__(loop)
-        self._bell: Bell | None = None
+        self._wakeup: Wakeup | None = None
         self._waits = False
 
     def close(self) -> None:
         """End; called in the thread."""
-        if self._bell is not None:
-            self._bell.close()
+        if self._wakeup is not None:
+            self._wakeup.close()
 
     def ended(self, loan: Loan, under_way: bool) -> None:
-        if under_way and self._bell is not None:
+        if under_way and self._wakeup is not None:
             with suppress(ClosingError):
-                self._bell.ring()
+                self._wakeup.ring()
 
     def carry_out(self, call: DirectCall) -> bool:
         """Do a call while a connection is on loan. Returns False if the loop must be asked. Otherwise the
@@ -67,18 +67,18 @@ class Waiting(Borrower):
         loan = self.loan_for(call)
         if loan is None or _poll is None:
             return False
-        if self._waits:  # the handler of a signal would answer the bell that is for the wait
+        if self._waits:  # the handler of a signal would answer the wake-up that is for the wait
             return False
         try:
-            if self._bell is None:
-                self._bell = Bell()
+            if self._wakeup is None:
+                self._wakeup = Wakeup()
         except OSError:  # no file descriptor is left
             return False
-        if loan.desk is None:
-            desk = _poll()
-            desk.register(loan.fileno, select.POLLIN)
-            desk.register(self._bell.fileno(), select.POLLIN)
-            loan.desk = desk
+        if loan.reader is None:
+            reader = _poll()
+            reader.register(loan.fileno, select.POLLIN)
+            reader.register(self._wakeup.fileno(), select.POLLIN)
+            loan.reader = reader
         before = thread.taskless, thread.sends
         try:
             self.start(call)
@@ -98,14 +98,14 @@ class Waiting(Borrower):
 
     def _wait(self, loan: Loan) -> None:
         """Wait until something comes, or the loop has taken its connection back."""
-        bell = self._bell
-        assert bell is not None
+        wakeup = self._wakeup
+        assert wakeup is not None
         try:
             self._waits = True
             while loan.is_here:
-                for fileno, _ in loan.desk.poll():
+                for fileno, _ in loan.reader.poll():
                     if fileno == loan.fileno:
                         return
-                    bell.answer()  # rung for this loan, or for one before, whose call was interrupted
+                    wakeup.answer()  # rung for this loan, or for one before, whose call was interrupted
         finally:
             self._waits = False

@@ -7,7 +7,7 @@ The rules:
   before we create it again.
 * To be found again, a znode has an id in its name that is used for this call alone, or a fixed name and our
   session as its owner.
-* A caller that is cancelled leaves nothing behind: the client's janitor deletes the znodes that were created
+* A caller that is cancelled leaves nothing behind: the client's cleanup deletes the znodes that were created
   or may have been created.
 * A missing parent is created, and the create repeated.
 """
@@ -86,7 +86,7 @@ async def create_ephemeral(
     ambiguous = False
 
     def undo(created: Created | None = None) -> None:
-        zk.janitor.delete_own(path)  # other clients use the name too
+        zk.cleanup.delete_own(path)  # other clients use the name too
 
     try:
         while True:
@@ -157,10 +157,10 @@ async def create_identified(
 
     def undo(created: Created | None = None) -> None:
         if created is not None:
-            zk.janitor.delete(*created.paths)
+            zk.cleanup.delete(*created.paths)
             return
         for prefix in prefixes:
-            zk.janitor.delete_prefixed(parent, prefix)
+            zk.cleanup.delete_prefixed(parent, prefix)
 
     try:
         while True:
@@ -235,11 +235,11 @@ async def _find(bound: Bound, parent: str, prefixes: Sequence[str]) -> Created |
         ]
         found += own[:1]
         for path, _ in own[1:]:
-            zk.janitor.delete(path)
+            zk.cleanup.delete(path)
     if len(found) == len(prefixes):
         return Created(tuple(path for path, _ in found), found[0][1])
     for path, _ in found:  # an operator has deleted the others
-        zk.janitor.delete(path)
+        zk.cleanup.delete(path)
     return None
 
 

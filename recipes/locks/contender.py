@@ -206,7 +206,7 @@ class _Attempt:
                 continue
             if contender.name.startswith(tuple(self._prefixes)):
                 # A create of ours that was believed lost was carried out after all (trap E-03).
-                contest.zk.janitor.delete_own(paths.join(contest.path, contender.name))
+                contest.zk.cleanup.delete_own(paths.join(contest.path, contender.name))
             elif contender.sequence == self._sequence and contender.kind in contest.role.recognise:
                 raise SequenceExhausted(contest.path)
             elif contender.sequence < self._sequence and contest.role.waits_for(contender):

@@ -4,7 +4,7 @@ The rules:
 
 * A grant holds until it is released or lost. :class:`.Hold` says when it is lost.
 * A release deletes the znodes for certain. If that is not possible at once (no connection, or no time),
-  the client's janitor does it later.
+  the client's cleanup does it later.
 * A grant that was entered several times by one task (a reentrant lock) is given up with the last release.
 * Any client may ask for a lock back by writing into its znode (:func:`.lock.revoke`). ``on_revoke`` is the
   reaction of the holder.
@@ -231,16 +231,16 @@ class Grant:
 
 async def delete(bound: Bound, paths: tuple[str, ...], grace: float) -> None:
     """Delete znodes of this session for certain. Wait up to ``grace`` seconds, and not at all without a
-    connection; after that the client's janitor continues.
+    connection; after that the client's cleanup continues.
 
     :raises ZooKeeperError: the server refuses to delete, such as :class:`NoAuthError`.
     """
     if not bound.over:
-        await settle(bound, bound.zk.janitor.delete(*paths), grace)
+        await settle(bound, bound.zk.cleanup.delete(*paths), grace)
 
 
 async def settle(bound: Bound, job: Job, grace: float) -> None:
-    """Wait for a job of the janitor, as :func:`delete` does.
+    """Wait for a job of the cleanup, as :func:`delete` does.
 
     :raises ZooKeeperError: the job has failed.
     """

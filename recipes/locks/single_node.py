@@ -129,7 +129,7 @@ class _SingleGrant(Grant):
 async def _give_up(zk: ZooKeeper, path: str, turn: _Turn, grace: float) -> None:
     """Delete the znode if this client created it, and end the turn. The znode may belong to another client,
     if an operator has deleted this client's znode."""
-    turn.leftover = job = zk.janitor.delete_own(path)
+    turn.leftover = job = zk.cleanup.delete_own(path)
     turn.pass_on()
     try:
         await settle(Bound(zk), job, grace)

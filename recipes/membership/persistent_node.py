@@ -272,8 +272,8 @@ class PersistentNode(KeptNode):
         if not self._claimed or zk.session.state is SessionState.CLOSED:
             return None
         self._claimed = False
-        # The janitor stops at the end of the session, but a persistent znode does not end with the session.
-        job = BackgroundWork(zk, self._delete) if self._persistent else zk.janitor.delete_own(self.path)
+        # The cleanup stops at the end of the session, but a persistent znode does not end with the session.
+        job = BackgroundWork(zk, self._delete) if self._persistent else zk.cleanup.delete_own(self.path)
         if zk.session.state is SessionState.CONNECTED:
             with trio.move_on_after(self._cleanup_grace, shield=True):
                 await job.done.wait()

@@ -128,7 +128,7 @@ class Putting:
         try:
             await self._create(bound, [*operations, create], marker, middles)
         finally:
-            location.zk.janitor.delete(marker)
+            location.zk.cleanup.delete(marker)
 
     async def _create(
         self, bound: Bound, operations: Sequence[Operation[Any]], marker: str | None, middles: Sequence[str]
@@ -190,5 +190,5 @@ class Putting:
         for path in created:
             position = self.location.layout.position(paths.name(path))
             if position is None or position.exhausted:
-                self.location.zk.janitor.delete(*created)
+                self.location.zk.cleanup.delete(*created)
                 raise SequenceExhausted(self.location.items)

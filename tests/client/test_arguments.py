@@ -123,9 +123,9 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     ("buffer must be an int from 1", lambda zk: zk.watch("/n", buffer="x").__aenter__()),
     ("buffer must be an int from 1", lambda zk: zk.watch("/n", buffer=0).__aenter__()),
     ("function must be a function, not 5", lambda zk: zk.start_soon(5)),
-    ("paths must be one path or more", lambda zk: zk.janitor.delete()),
-    ("prefix must be a str", lambda zk: zk.janitor.delete_prefixed("/", 5)),
-    ("prefix must be a str", lambda zk: zk.janitor.delete_when_settled(zk.submit(GetData("/n")), 5)),
+    ("paths must be one path or more", lambda zk: zk.cleanup.delete()),
+    ("prefix must be a str", lambda zk: zk.cleanup.delete_prefixed("/", 5)),
+    ("prefix must be a str", lambda zk: zk.cleanup.delete_when_settled(zk.submit(GetData("/n")), 5)),
 ]
 
 

@@ -225,11 +225,11 @@ async def test_watches_work_and_are_armed_again_at_the_full_server(
 async def test_what_is_repeated_waits_for_a_full_server(
     autojump_clock: MockClock, server: Controls, ensemble: Ensemble
 ) -> None:
-    """Also what the janitor deletes."""
+    """Also what the cleanup deletes."""
     server.load({"/a": b"data", "/b": b""})
     await ensemble.become(a=RO, b=LEADERLESS)
     async with client(ensemble, "a,b") as zk:
-        job = zk.janitor.delete("/b")
+        job = zk.cleanup.delete("/b")
         with trio.move_on_after(20):
             await repeat(zk, lambda: zk.set("/a", b"new"))
             raise AssertionError

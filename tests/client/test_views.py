@@ -71,8 +71,8 @@ async def test_leaving_the_client_waits_for_the_jobs_of_views(
     await zk.create("/app/a", make_parents=True)
     async with client(server) as other:
         with server.fault(op="delete", action="delay", seconds=0.5):
-            other.view("/app").janitor.delete("/a")
+            other.view("/app").cleanup.delete("/a")
             began = trio.current_time()
-            await other.janitor.idle()
+            await other.cleanup.idle()
             assert trio.current_time() - began == pytest.approx(0.5)
     assert await zk.exists("/app/a") is None

@@ -99,7 +99,7 @@ class Run:
                 task_status.started()
                 await work(zk, partial(self._step, name))
             with trio.fail_after(PATIENCE):
-                await zk.janitor.idle()
+                await zk.cleanup.idle()
             assert zk.watch_count == 0, name
             assert zk.session.generation == 1, "a session was lost"
         del self._at_work[name]

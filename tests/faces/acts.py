@@ -60,7 +60,7 @@ class Ledger:
     async def check(self) -> None:
         """No item was lost, and none was taken twice: but for items that were claimed."""
         if self.queue is not None:
-            async with asyncio.timeout(PATIENCE):  # a claim may be given back by the janitor
+            async with asyncio.timeout(PATIENCE):  # a claim may be given back by the cleanup
                 while not set(self.put) <= set(self.taken):
                     with suppress(aio.QueueEmpty):
                         self.taken.append((await self.queue.get(wait=False)).data)

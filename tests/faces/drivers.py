@@ -24,7 +24,7 @@ import trio
 
 from pyzk import aio, blocking, client, recipes
 from pyzk.bridge.generate import opens_block
-from pyzk.bridge.objects import Face
+from pyzk.bridge.objects import Wrapper
 
 Body = Callable[[Any], Awaitable[object]]
 
@@ -128,22 +128,22 @@ class Proxy:
     """A face for threads that looks like one of trio's."""
 
     def __init__(self, face: Any) -> None:
-        self.face = face
+        self.wrapper = face
 
     def __getattr__(self, name: str) -> Any:
-        member = getattr(self.face, name)
+        member = getattr(self.wrapper, name)
         if not callable(member):
             return proxied(member)
-        original = getattr(type(self.face)._of, name)
+        original = getattr(type(self.wrapper)._of, name)
         if inspect.iscoroutinefunction(original):
             return asynchronous(member)
         return lambda *args, **kwargs: proxied(member(*bare(args), **bare(kwargs)))
 
     async def __aenter__(self) -> Any:
-        return proxied(self.face.__enter__())
+        return proxied(self.wrapper.__enter__())
 
     async def __aexit__(self, *exc: Any) -> Any:
-        return self.face.__exit__(*exc)
+        return self.wrapper.__exit__(*exc)
 
     __enter__ = __exit__ = None  # type: ignore[assignment]
 
@@ -152,33 +152,33 @@ class Proxy:
 
     async def __anext__(self) -> Any:
         try:
-            return proxied(next(self.face))
+            return proxied(next(self.wrapper))
         except StopIteration:
             raise StopAsyncIteration from None
 
     def __getitem__(self, key: Any) -> Any:
-        return proxied(self.face[key])
+        return proxied(self.wrapper[key])
 
     def __iter__(self) -> Any:
-        return map(proxied, iter(self.face))
+        return map(proxied, iter(self.wrapper))
 
     def __contains__(self, key: object) -> bool:
-        return key in self.face
+        return key in self.wrapper
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Proxy) and other.face is self.face
+        return isinstance(other, Proxy) and other.wrapper is self.wrapper
 
     def __hash__(self) -> int:
-        return hash(self.face)
+        return hash(self.wrapper)
 
 
 class _Watch(Proxy):
     def __enter__(self) -> Any:  # type: ignore[override]
-        self.face.__enter__()
+        self.wrapper.__enter__()
         return self
 
     def __exit__(self, *exc: Any) -> Any:  # type: ignore[override]
-        return self.face.__exit__(*exc)
+        return self.wrapper.__exit__(*exc)
 
 
 class _Event:
@@ -199,7 +199,7 @@ def asynchronous(function: Callable[..., Any]) -> Callable[..., Any]:
 def proxied(value: Any) -> Any:
     if isinstance(value, blocking.Watch):
         return _Watch(value)
-    if isinstance(value, Face) or hasattr(value, "__enter__"):
+    if isinstance(value, Wrapper) or hasattr(value, "__enter__"):
         return Proxy(value)
     if isinstance(value, threading.Event):
         return _Event(value)
@@ -212,7 +212,7 @@ def proxied(value: Any) -> Any:
 
 def bare(value: Any) -> Any:
     if isinstance(value, Proxy):
-        return value.face
+        return value.wrapper
     if type(value) in (tuple, list):
         return type(value)(map(bare, value))
     if type(value) is dict:
@@ -231,7 +231,7 @@ def _callback(function: Callable[..., Any]) -> Callable[..., Any]:
 def _exported(name: str) -> Any:
     thing = getattr(blocking, name)
     original = getattr(client, name, None) or getattr(recipes, name, None)
-    if name in ("connect", "timeout") or (isinstance(thing, type) and issubclass(thing, Face)):
+    if name in ("connect", "timeout") or (isinstance(thing, type) and issubclass(thing, Wrapper)):
         return lambda *args, **kwargs: Proxy(thing(*bare(args), **bare(kwargs)))
     if inspect.iscoroutinefunction(original):
         return asynchronous(thing)

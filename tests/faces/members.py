@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-from pyzk.bridge.faced import FACED
+from pyzk.bridge.wrapped import WRAPPED
 
 RENAMED = {
     "__aenter__": "__enter__",
@@ -21,6 +21,6 @@ def public(cls: type) -> dict[str, Any]:
         name: member
         for name, member in vars(cls).items()
         if (not name.startswith("_") or name in DUNDERS)
-        and name not in FACED[cls]
+        and name not in WRAPPED[cls]
         and isinstance(member, FunctionType | property)
     }

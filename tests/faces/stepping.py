@@ -71,16 +71,16 @@ def with_trio(*arguments: Any) -> None:
 
     from pyzk import client, recipes
 
-    class Face:
+    class Wrapper:
         connect = staticmethod(client.connect)
         Lock = recipes.Lock
         LockLost = recipes.LockLost
 
-    trio.run(_work, Face, trio.sleep, *arguments)
+    trio.run(_work, Wrapper, trio.sleep, *arguments)
 
 
-FACES = {"trio": with_trio, "asyncio": with_asyncio, "uvloop": with_uvloop, "threads": with_threads}
+WRAPPERS = {"trio": with_trio, "asyncio": with_asyncio, "uvloop": with_uvloop, "threads": with_threads}
 
 if __name__ == "__main__":
     name, *where, seconds, count = sys.argv[1:]
-    FACES[name](*where, float(seconds), int(count))
+    WRAPPERS[name](*where, float(seconds), int(count))

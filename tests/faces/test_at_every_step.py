@@ -75,7 +75,7 @@ def _api(zk: Any) -> Any:
 
 class _Proxies:
     def __getattr__(self, name: str) -> Any:
-        return lambda zk, *args: Proxy(getattr(blocking, name)(zk.face, *args))
+        return lambda zk, *args: Proxy(getattr(blocking, name)(zk.wrapper, *args))
 
 
 _Threads = _Proxies()

@@ -319,7 +319,7 @@ def test_a_block_that_is_left_takes_those_inside_of_it_along(zk: ZooKeeper) -> N
     inner.__enter__()
     outer.__exit__(None, None, None)
     assert zk.get_children("/inner") == []
-    with pytest.raises(RuntimeError, match="left before"):
+    with pytest.raises(RuntimeError, match="already been left"):
         inner.__exit__(None, None, None)
     with inner, outer:
         pass

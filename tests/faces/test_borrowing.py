@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from pyzk.bridge.agent import Interrupted
 from pyzk.bridge.direct import threads
 from pyzk.bridge.direct.calls import Borrower, DirectCall
 from pyzk.bridge.direct.tasks import Reading
 from pyzk.bridge.direct.threads import Waiting
+from pyzk.bridge.workers import Interrupted
 from pyzk.client import ClosingError
 from pyzk.client.loan import TakenError
 from pyzk.client.pending import thread
@@ -151,7 +151,7 @@ class Loan:
     def __init__(self, borrower: Any) -> None:
         self.borrower = borrower
         self.fileno, self._writer = os.pipe()
-        self.desk: Any = None
+        self.reader: Any = None
         self.sent: list[Exchange] = []
 
     def send(self, request: Any, adopt: Any) -> Exchange:
@@ -424,11 +424,11 @@ def test_a_thread_without_a_loan_asks_the_loop(waiting: Any, monkeypatch: pytest
         patch.setattr(one.borrower, "_waits", True)  # this is the handler of a signal
         assert one.borrower.carry_out(one.call) is False
 
-    def no_bell() -> None:
+    def no_wakeup() -> None:
         raise OSError
 
     with monkeypatch.context() as patch:
-        patch.setattr(threads, "Bell", no_bell)
+        patch.setattr(threads, "Wakeup", no_wakeup)
         assert one.borrower.carry_out(one.call) is False
     assert one.call.request is None, "it was not begun"
     one.loan.takes = False
@@ -474,7 +474,7 @@ def test_a_thread_that_waits_hears_that_the_loan_has_ended(waiting: Any) -> None
     assert len(one.loop.posted) == 1
 
 
-def test_a_bell_that_was_rung_for_a_call_before_does_not_end_the_wait(waiting: Any) -> None:
+def test_a_wake_up_that_was_rung_for_a_call_before_does_not_end_the_wait(waiting: Any) -> None:
     one = waiting(Request(), Request())
     one.loan.reply()
     one.loan.reply()
@@ -484,8 +484,8 @@ def test_a_bell_that_was_rung_for_a_call_before_does_not_end_the_wait(waiting: A
     threading.Timer(0.02, one.loan.reply).start()
     assert one.borrower.carry_out(call) is True
     assert answers(call) == ["done"]
-    bell = one.borrower._bell.fileno()
-    assert select.select([bell], [], [], 0)[0] == [], "it was answered, and wakes nobody again"
+    wakeup = one.borrower._wakeup.fileno()
+    assert select.select([wakeup], [], [], 0)[0] == [], "it was answered, and wakes nobody again"
 
 
 def test_the_end_of_a_loan_wakes_nobody_who_has_gone(waiting: Any) -> None:
@@ -496,7 +496,7 @@ def test_the_end_of_a_loan_wakes_nobody_who_has_gone(waiting: Any) -> None:
     assert one.borrower.carry_out(one.call)
     one.borrower.close()
     with pytest.raises(ClosingError):
-        one.borrower._bell.ring()
+        one.borrower._wakeup.ring()
     one.borrower.ended(one.loan, True)
 
 
@@ -581,8 +581,8 @@ class InTask:
         self.borrower.begin(self.call, self.asked)
 
     def close(self) -> None:
-        if self.loan.desk is not None:
-            self.loan.desk.close()
+        if self.loan.reader is not None:
+            self.loan.reader.close()
         self.loan.close()
 
 
@@ -598,7 +598,7 @@ async def test_an_event_loop_makes_a_call_itself() -> None:
     assert not one.asked.here
     assert len(one.loan.sent) == 2
     assert (one.loop.asked, one.loop.posted) == ([], [])
-    assert one.loan.desk.is_free
+    assert one.loan.reader.is_free
     assert not thread.sends
     one.close()
 
@@ -609,7 +609,7 @@ async def test_a_call_that_is_answered_as_it_begins_needs_no_loan() -> None:
     one.begin()
     assert one.asked.answers == ["done"]
     assert (one.loan.sent, one.loop.asked) == ([], [])
-    assert one.loan.desk.is_free
+    assert one.loan.reader.is_free
     one.close()
 
 
@@ -627,8 +627,8 @@ async def test_an_event_loop_without_a_loan_asks() -> None:
 async def test_a_second_call_asks_the_loop() -> None:
     one = InTask(Request())
     one.begin()
-    desk = one.loan.desk
-    assert not desk.is_free
+    reader = one.loan.reader
+    assert not reader.is_free
     second = direct(Client(Request(), lender=one.lender))
     one.borrower.begin(second, Asked(second))
     assert one.loop.asked == [second]
@@ -636,7 +636,7 @@ async def test_a_second_call_asks_the_loop() -> None:
     await one.asked.woken.wait()
     third = direct(Client(Request(), lender=one.lender))
     one.borrower.begin(third, asked := Asked(third))
-    assert one.loan.desk is desk
+    assert one.loan.reader is reader
     one.loan.reply()
     await asked.woken.wait()
     assert one.loop.asked == [second]
@@ -650,8 +650,8 @@ async def test_a_loan_that_was_taken_back_is_watched_no_more() -> None:
     one.begin()
     assert one.loop.asked == [one.call]
     assert one.call.borrowed, "the loop goes on with it"
-    assert not one.loan.desk.is_free
-    assert one.loan.desk._fileno == -1
+    assert not one.loan.reader.is_free
+    assert one.loan.reader._fileno == -1
     one.close()
 
 
@@ -690,8 +690,8 @@ async def test_what_comes_otherwise_is_for_the_loop(under_way: bool) -> None:
         await asyncio.sleep(0)
     assert len(one.loop.posted) == 1
     assert one.loop.asked == [], "the loop knows of the exchange"
-    assert one.loan.desk._fileno == -1
-    assert not one.loan.desk.is_free
+    assert one.loan.reader._fileno == -1
+    assert not one.loan.reader.is_free
     one.close()
 
 
@@ -702,8 +702,8 @@ async def test_a_request_that_was_not_sent_as_a_whole_is_for_the_loop() -> None:
     one.begin()
     assert len(one.loop.posted) == 1
     assert one.loop.asked == []
-    assert one.loan.desk._fileno == -1
-    assert one.loan.desk._under_way is None
+    assert one.loan.reader._fileno == -1
+    assert one.loan.reader._under_way is None
     one.close()
 
 
@@ -716,12 +716,12 @@ async def test_the_end_of_a_loan_is_posted_to_the_event_loop() -> None:
     one.begin()
     one.borrower.ended(loan, True)
     (function,) = one.posted
-    desk = one.loan.desk
-    number = desk._fileno
+    reader = one.loan.reader
+    number = reader._fileno
     os.fstat(number)
     for _ in range(2):
         function()
-        assert desk._fileno == -1
+        assert reader._fileno == -1
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
     assert asyncio.get_running_loop().remove_reader(number) is False
@@ -745,7 +745,7 @@ async def test_a_connection_that_cannot_be_watched_is_left_to_the_loop(
         monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", fail)
     one.begin()
     assert one.loop.asked == [one.call]
-    assert one.loan.desk is None
+    assert one.loan.reader is None
     assert closed == [], "there was nothing to close"
     monkeypatch.undo()
     one.close()
@@ -755,11 +755,11 @@ async def test_a_connection_that_cannot_be_watched_is_left_to_the_loop(
 async def test_a_desk_that_is_forgotten_leaves_no_file() -> None:
     one = InTask(Request())
     one.begin()
-    desk = one.loan.desk
-    number = desk._fileno
+    reader = one.loan.reader
+    number = reader._fileno
     asyncio.get_running_loop().remove_reader(number)
-    desk.__del__()
+    reader.__del__()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
-    desk.__del__()
+    reader.__del__()
     one.close()

@@ -205,7 +205,7 @@ def steps_of_the_client(points: Points) -> Iterator[None]:
 def waits_of_the_caller(points: Points) -> Iterator[None]:
     """Each wait for the client is two points: as the task begins to wait, and when the answer is there, just
     before the task is woken."""
-    await_, wake = tasks.Question.__await__, tasks.Question.wake
+    await_, wake = tasks.CallFuture.__await__, tasks.CallFuture.wake
 
     def noted(question: Any) -> Generator[Any, None, Any]:
         if question._task is points.target.task:
@@ -218,8 +218,8 @@ def waits_of_the_caller(points: Points) -> Iterator[None]:
         wake(question)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tasks.Question, "__await__", noted)
-        patch.setattr(tasks.Question, "wake", noted_wake)
+        patch.setattr(tasks.CallFuture, "__await__", noted)
+        patch.setattr(tasks.CallFuture, "wake", noted_wake)
         yield
 
 
@@ -274,7 +274,7 @@ class Beside:
 
 
 async def nothing_is_left(zk: Any) -> None:
-    """Nothing is held or watched. What the janitor deletes may take a moment."""
+    """Nothing is held or watched. What the cleanup deletes may take a moment."""
     await ledger.check()
     async with asyncio.timeout(PATIENCE):
         while await zk.get_ephemerals() or zk.watch_count:

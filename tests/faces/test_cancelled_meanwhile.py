@@ -14,7 +14,7 @@ import trio
 
 from pyzk import aio
 from pyzk.aio.tasks import TASKS
-from pyzk.bridge.agent import calls_back
+from pyzk.bridge.workers import calls_back
 from pyzk.server.testing import EmbeddedServer
 
 

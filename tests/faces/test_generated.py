@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pyzk import aio, blocking, client, recipes
-from pyzk.bridge.faced import FACED, FUNCTIONS, MODULES
 from pyzk.bridge.generate import AIO, BLOCKING, ROOT, Side, exported, files, opens_block
-from pyzk.bridge.objects import Face
+from pyzk.bridge.objects import Wrapper
+from pyzk.bridge.wrapped import FUNCTIONS, MODULES, WRAPPED
 
 from .members import RENAMED, public
 
@@ -26,7 +26,7 @@ both = pytest.mark.parametrize(("package", "side"), PACKAGES, ids=["blocking", "
 def face_of(cls: type, side: Side) -> Any:
     """The class of a face, which may be one that the package does not export."""
     package = {"aio": aio, "blocking": blocking}[side.name]
-    objects = package.ZooKeeper._faces  # type: ignore[attr-defined]
+    objects = package.ZooKeeper._wrappers  # type: ignore[attr-defined]
     return objects.types[cls]
 
 
@@ -60,7 +60,7 @@ def test_what_waits_has_a_face() -> None:
     """A class that is the same in all faces has nothing that waits."""
     for name in exported():
         thing = getattr(client, name, None) or getattr(recipes, name)
-        if isinstance(thing, type) and thing not in FACED:
+        if isinstance(thing, type) and thing not in WRAPPED:
             waiting = [
                 key for key, member in inspect.getmembers(thing) if inspect.iscoroutinefunction(member)
             ]
@@ -82,13 +82,13 @@ def parameters(member: Any, hidden: set[str]) -> list[tuple[str, object, object]
 
 
 @both
-@pytest.mark.parametrize("cls", FACED, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", WRAPPED, ids=lambda cls: cls.__name__)
 def test_a_face_has_the_methods_signatures_and_docstrings(package: ModuleType, side: Side, cls: type) -> None:
     face = face_of(cls, side)
-    assert issubclass(face, Face)
+    assert issubclass(face, Wrapper)
     assert (face.__doc__ is None) == (cls.__doc__ is None)
     if "__init__" in vars(face):
-        assert parameters(face, set()) == parameters(cls, FACED[cls])
+        assert parameters(face, set()) == parameters(cls, WRAPPED[cls])
     for name, member in public(cls).items():
         ours = inspect.unwrap(vars(face)[name if side.waits else RENAMED.get(name, name)])
         if isinstance(member, property):
@@ -96,7 +96,7 @@ def test_a_face_has_the_methods_signatures_and_docstrings(package: ModuleType, s
             continue
         assert (ours.__doc__ is None) == (member.__doc__ is None)
         if name not in RENAMED:
-            assert parameters(ours, set()) == parameters(member, FACED[cls]), name
+            assert parameters(ours, set()) == parameters(member, WRAPPED[cls]), name
         if not opens_block(member) and name != "__aiter__":
             assert inspect.iscoroutinefunction(ours) == (
                 side.waits and inspect.iscoroutinefunction(member)
@@ -104,7 +104,7 @@ def test_a_face_has_the_methods_signatures_and_docstrings(package: ModuleType, s
 
 
 @both
-@pytest.mark.parametrize("cls", FACED, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", WRAPPED, ids=lambda cls: cls.__name__)
 def test_a_class_is_where_it_says(package: ModuleType, side: Side, cls: type) -> None:
     """For debuggers, editors and coverage: the source of a member is in the source of the class."""
     face = face_of(cls, side)
@@ -132,7 +132,7 @@ def test_a_function_is_where_it_says(package: ModuleType, side: Side, function: 
 
 
 def test_help_speaks_of_threads() -> None:
-    for cls in FACED:
+    for cls in WRAPPED:
         text = pydoc.render_doc(face_of(cls, BLOCKING), renderer=pydoc.plaintext)
         assert not {"await", "async"} & set(text.split()), cls
     assert "with lock as grant" in (blocking.Lock.__doc__ or "")

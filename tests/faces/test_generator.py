@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyzk import client
-from pyzk.bridge import faced, generate
+from pyzk.bridge import generate, wrapped
 from pyzk.bridge.generate import AIO, BLOCKING, Written, _passed, _set_by, _type_of, _way, opens_block
 
 INIT = '''
@@ -87,7 +87,7 @@ def test_what_opens_a_block() -> None:
     assert [name for name in ("nowait", "acquire") if opens_block(getattr(Acquirable, name))] == ["nowait"]
 
 
-Acquirable = next(cls for cls in faced.FACED if cls.__name__ == "Acquirable")
+Acquirable = next(cls for cls in wrapped.WRAPPED if cls.__name__ == "Acquirable")
 
 
 def test_docstrings_are_in_the_words_of_each_face() -> None:

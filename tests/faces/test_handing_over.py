@@ -19,11 +19,11 @@ import pytest
 import trio
 
 from pyzk import aio, blocking, client
-from pyzk.bridge import faced
-from pyzk.bridge.faced import FACED, FUNCTIONS
+from pyzk.bridge import wrapped
 from pyzk.bridge.generate import opens_block
 from pyzk.bridge.loop import Loop
-from pyzk.bridge.objects import Face
+from pyzk.bridge.objects import Wrapper
+from pyzk.bridge.wrapped import FUNCTIONS, WRAPPED
 from pyzk.recipes.locks.acquiring import Grants
 
 from .drivers import run_coroutine
@@ -36,7 +36,7 @@ BLOCKS = {"__aenter__", "__aexit__", "__enter__", "__exit__"}
 
 def classes(which: Callable[[Any], bool]) -> pytest.MarkDecorator:
     """Parametrize a test by those of the classes that have faces."""
-    return pytest.mark.parametrize("cls", list(filter(which, FACED)), ids=lambda cls: cls.__name__)
+    return pytest.mark.parametrize("cls", list(filter(which, WRAPPED)), ids=lambda cls: cls.__name__)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def made(hint: Any) -> Any:
         return made(next(arg for arg in args if arg is not type(None)))
     if isinstance(kind, typing.TypeVar):
         return made(blocking.Grant)
-    if isinstance(kind, type) and issubclass(kind, Face):
+    if isinstance(kind, type) and issubclass(kind, Wrapper):
         cls = kind._of
         return tuple.__new__(cls) if issubclass(cls, tuple) else cls.__new__(cls)
     if kind is tuple and args[-1] is not ...:
@@ -73,8 +73,8 @@ def made(hint: Any) -> Any:
 
 def shows(result: Any, value: Any) -> bool:
     """Whether a result is what the user of a face sees of a value of trio's."""
-    if type(value) in FACED:
-        return isinstance(result, Face) and type(result)._of is type(value) and result._trio is value
+    if type(value) in WRAPPED:
+        return isinstance(result, Wrapper) and type(result)._of is type(value) and result._trio is value
     if isinstance(value, trio.Event):
         return isinstance(result, threading.Event | asyncio.Event) and result._event is value  # type: ignore[union-attr]
     if isinstance(value, tuple):
@@ -148,12 +148,12 @@ class Used:
     """
 
     def __init__(self, package: ModuleType, cls: type, loop: Loop) -> None:
-        self.objects = package.ZooKeeper._faces
+        self.objects = package.ZooKeeper._wrappers
         face = self.objects.types[cls]
         self.members = members_of(cls, face)
         self.original = standing_for(cls, self.members)
-        self.face = object.__new__(face)
-        self.objects.adopt(self.face, self.original, loop)
+        self.wrapper = object.__new__(face)
+        self.objects.adopt(self.wrapper, self.original, loop)
         self.functions: dict[str, FunctionType] = {}
         for name, member in self.members.items():
             ours = vars(face).get(name) or vars(face)[RENAMED.get(name, name)]
@@ -167,7 +167,7 @@ class Used:
 
     async def call(self, name: str, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         """The result of a method; or what a block gives to its body."""
-        value = self.functions[name](self.face, *args, **(kwargs or {}))
+        value = self.functions[name](self.wrapper, *args, **(kwargs or {}))
         member = self.members[name]
         opens = not isinstance(member, property) and opens_block(member)
         return await (entered(value) if opens else settled(value))
@@ -233,14 +233,14 @@ def test_methods_hand_over_what_they_are_given(
         used = Used(package, cls, loop)
         for name, member in used.members.items():
             where = f"{cls.__name__}.{name}"
-            if name in {*BLOCKS, "__aiter__", *faced.NOTICES} or where in faced.CALLS_BACK:
+            if name in {*BLOCKS, "__aiter__", *wrapped.NOTICES} or where in wrapped.CALLS_BACK:
                 continue
             used.original.noted_calls.clear()
             if isinstance(member, property):
                 assert shows(await used.call(name), used.original.noted_results[name]), where
                 assert used.original.noted_calls == [(name, (), {})], where
                 continue
-            args, kwargs = arguments(member, FACED[cls], everything)
+            args, kwargs = arguments(member, WRAPPED[cls], everything)
             result = await used.call(name, args, kwargs)
             assert shows(result, used.original.noted_results[name]), where
             called, passed, named = used.original.noted_calls[0]
@@ -253,7 +253,7 @@ def test_methods_hand_over_what_they_are_given(
 
 
 @both
-@classes(lambda cls: "__init__" in vars(blocking.ZooKeeper._faces.types[cls]))
+@classes(lambda cls: "__init__" in vars(blocking.ZooKeeper._wrappers.types[cls]))
 @all_or_defaults
 def test_what_a_user_makes_is_made_of_the_same_arguments(
     package: ModuleType, cls: type, everything: bool, loop: Loop, monkeypatch: pytest.MonkeyPatch
@@ -271,8 +271,8 @@ def test_what_a_user_makes_is_made_of_the_same_arguments(
 
     made = object()
     monkeypatch.setattr(face, "_of", Making())
-    args, kwargs = arguments(cls, FACED[cls], everything)
-    first = [zk.face] if cls.__name__ == "MultiLock" else zk.face
+    args, kwargs = arguments(cls, WRAPPED[cls], everything)
+    first = [zk.wrapper] if cls.__name__ == "MultiLock" else zk.wrapper
     new = face(first, *args[1:], **kwargs)
     assert new._trio is made
     assert new._loop is loop
@@ -311,7 +311,7 @@ def test_functions_hand_over_what_they_are_given(
         zk = Used(package, client.ZooKeeper, loop)
         args, kwargs = arguments(function, set(), everything)
         asks = name != "connect"
-        value = ours(*([zk.face, *args[1:]] if asks else args), **kwargs)
+        value = ours(*([zk.wrapper, *args[1:]] if asks else args), **kwargs)
         assert shows(await (settled(value) if asks else entered(value)), result)
         ((passed, named),) = calls
         expected = given(function, [zk.original, *args[1:]] if asks else args, kwargs)
@@ -333,10 +333,10 @@ def test_blocks_are_entered_and_left(package: ModuleType, cls: type, swallows: b
         caught = []
         try:
             if package is aio:
-                async with used.face as value:
+                async with used.wrapper as value:
                     raise error
             else:
-                with used.face as value:
+                with used.wrapper as value:
                     raise error
         except ValueError as failure:
             caught.append(failure)
@@ -364,14 +364,14 @@ def test_iterators_are_their_own_and_end(package: ModuleType, cls: type, loop: L
     async def body() -> None:
         used = Used(package, cls, loop)
         items = [object(), object()]
-        used.objects.adopt(used.face, ending := Ending(), loop)
+        used.objects.adopt(used.wrapper, ending := Ending(), loop)
         ending.items = items[::-1]
         if package is aio:
-            assert aiter(used.face) is used.face
-            assert [item async for item in used.face] == items
+            assert aiter(used.wrapper) is used.wrapper
+            assert [item async for item in used.wrapper] == items
         else:
-            assert iter(used.face) is used.face
-            assert list(used.face) == items
+            assert iter(used.wrapper) is used.wrapper
+            assert list(used.wrapper) == items
 
     run(package, body)
 
@@ -380,8 +380,8 @@ def test_iterators_are_their_own_and_end(package: ModuleType, cls: type, loop: L
 def test_a_watch_is_cancelled_at_the_end_of_its_block(package: ModuleType, loop: Loop) -> None:
     async def body() -> None:
         used = Used(package, client.Watch, loop)
-        with pytest.raises(ValueError, match="no"), used.face as watch:
-            assert watch is used.face
+        with pytest.raises(ValueError, match="no"), used.wrapper as watch:
+            assert watch is used.wrapper
             assert used.original.noted_calls == []
             raise ValueError("no")
         assert used.original.noted_calls == [("cancel", (), {})]
@@ -390,9 +390,9 @@ def test_a_watch_is_cancelled_at_the_end_of_its_block(package: ModuleType, loop:
 
 
 @both
-@pytest.mark.parametrize("where", sorted(faced.CALLS_BACK - {"retry"}))
+@pytest.mark.parametrize("where", sorted(wrapped.CALLS_BACK - {"retry"}))
 def test_what_calls_back_hands_over_objects_of_the_face(package: ModuleType, where: str, loop: Loop) -> None:
-    cls = next(cls for cls in FACED if cls.__name__ == where.partition(".")[0])
+    cls = next(cls for cls in WRAPPED if cls.__name__ == where.partition(".")[0])
     term, returned = made(blocking.Grant), object()
     seen: list[Any] = []
 
@@ -403,7 +403,7 @@ def test_what_calls_back_hands_over_objects_of_the_face(package: ModuleType, whe
 
     async def body() -> None:
         used = Used(package, cls, loop)
-        used.objects.adopt(used.face, Calling(), loop)
+        used.objects.adopt(used.wrapper, Calling(), loop)
 
         def lead(grant: Any) -> Any:
             assert shows(grant, term)
@@ -416,7 +416,7 @@ def test_what_calls_back_hands_over_objects_of_the_face(package: ModuleType, whe
         with pytest.raises(KeyError, match="the end"):
             await used.call("run", [function])
         assert seen == [returned]
-        used.objects.adopt(used.face, standing_for(cls, used.members), loop)
+        used.objects.adopt(used.wrapper, standing_for(cls, used.members), loop)
         with pytest.raises(AssertionError, match="it ends by an error only"):
             await used.call("run", [function])
 
@@ -444,16 +444,16 @@ def failing(error: Exception) -> Any:
 def test_an_error_ends_at_the_method_that_was_called(
     package: ModuleType, where: str, file: str, loop: Loop
 ) -> None:
-    cls = next(cls for cls in FACED if cls.__name__ == where.partition(".")[0])
+    cls = next(cls for cls in WRAPPED if cls.__name__ == where.partition(".")[0])
     name = where.partition(".")[2]
 
     async def body() -> None:
         used = Used(package, cls, loop)
         error = client.NoNodeError("/missing")
         setattr(type(used.original), name, failing(error))
-        args, kwargs = arguments(used.members[name], FACED[cls], False)
+        args, kwargs = arguments(used.members[name], WRAPPED[cls], False)
         with pytest.raises(client.NoNodeError) as caught:
-            await settled(used.functions[name](used.face, *args, **kwargs))
+            await settled(used.functions[name](used.wrapper, *args, **kwargs))
         assert caught.value is error
         files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
         assert [path.name for path in files if path.parent.name == package.__name__.rpartition(".")[2]] == [
@@ -475,7 +475,7 @@ def test_an_error_of_a_function_ends_there(
     async def body() -> None:
         zk = Used(package, client.ZooKeeper, loop)
         with pytest.raises(client.NoNodeError) as caught:
-            await settled(package.contenders(zk.face, "/lock"))
+            await settled(package.contenders(zk.wrapper, "/lock"))
         assert caught.value is error
         files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
         assert files[-1].name == "locks.py"
@@ -486,7 +486,7 @@ def test_an_error_of_a_function_ends_there(
 @both
 def test_grants_are_a_sequence(package: ModuleType, loop: Loop) -> None:
     original = tuple.__new__(Grants, grants := tuple([made(blocking.Grant) for _ in range(3)]))
-    faces = package.ZooKeeper._faces.wrap(original, loop)
+    faces = package.ZooKeeper._wrappers.wrap(original, loop)
     assert len(faces) == 3
     assert [face._trio for face in faces] == list(grants)
     assert faces[1]._trio is grants[1]
@@ -499,7 +499,7 @@ def test_a_watch_may_be_kept_by_a_stack(package: ModuleType, loop: Loop) -> None
     async def body() -> None:
         used = Used(package, client.Watch, loop)
         with ExitStack() as stack:
-            assert stack.enter_context(used.face) is used.face
+            assert stack.enter_context(used.wrapper) is used.wrapper
             assert used.original.noted_calls == []
         assert used.original.noted_calls == [("cancel", (), {})]
 

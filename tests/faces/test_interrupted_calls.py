@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyzk.blocking.threads import THREADS
-from pyzk.bridge.agent import Body, Call, Interrupted, Leave
+from pyzk.bridge.workers import Body, Call, Interrupted, Leave
 from pyzk.client import ClosingError, Watch
 from pyzk.recipes import Grant, Grants
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from pyzk import blocking
-from pyzk.blocking import face, threads
-from pyzk.bridge import agent, direct, exits, faced, loop, objects, wakeups
+from pyzk.blocking import threads, wrapper
+from pyzk.bridge import direct, exits, loop, objects, wakeups, workers, wrapped
 from pyzk.client import loan, pending
 from pyzk.server.storage.building import collector_paused
 from pyzk.server.testing import EmbeddedServer
@@ -42,9 +42,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
 ]
 
-WRITTEN = [import_module(f"pyzk.blocking.{name}") for name in faced.MODULES]
+WRITTEN = [import_module(f"pyzk.blocking.{name}") for name in wrapped.MODULES]
 DIRECT = (direct.threads, direct.calls, loan, pending)
-MODULES = (*WRITTEN, face, threads, wakeups, exits, objects, *DIRECT, loop, agent)
+MODULES = (*WRITTEN, wrapper, threads, wakeups, exits, objects, *DIRECT, loop, workers)
 
 
 class Stopped(BaseException):
@@ -312,7 +312,7 @@ def test_a_handler_calls_the_client_at_each_point(server: EmbeddedServer, use: U
                 stuck.append(at)
                 shared = loop._shared
                 assert shared is not None
-                shared._bell.ring()
+                shared._wakeup.ring()
             seen = (called, at)
 
     at = 0

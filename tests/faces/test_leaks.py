@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from pyzk import aio, blocking
-from pyzk.bridge.agent import Agent
 from pyzk.bridge.loop import Loop
-from pyzk.bridge.objects import Face
+from pyzk.bridge.objects import Wrapper
+from pyzk.bridge.workers import Worker
 from pyzk.server.testing import EmbeddedServer
 
 from ..support.waiting import wait_until
@@ -52,7 +52,7 @@ def aio_cycles(hosts: str, count: int) -> None:
 
 def counts() -> dict[str, int]:
     gc.collect()
-    kinds = (Loop, Agent, Face, asyncio.Task)
+    kinds = (Loop, Worker, Wrapper, asyncio.Task)
     alive = {kind.__name__: sum(isinstance(each, kind) for each in gc.get_objects()) for kind in kinds}
     sockets = len(list(Path("/proc/self/fd").iterdir()))
     return {**alive, "threads": threading.active_count(), "files": sockets}

@@ -149,7 +149,7 @@ def test_a_call_of_a_handler_that_comes_while_its_thread_wakes_the_loop_is_answe
     answers = []
 
     def call() -> None:
-        with loop._bell._lock:  # as if the handler came in Bell.ring
+        with loop._wakeup._lock:  # as if the handler came in Wakeup.ring
             for _ in range(3):
                 loop.post(loop.lenders.offers.setdefault, Refusing(), None)
                 answers.append(zk.exists("/node"))

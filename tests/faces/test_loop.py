@@ -14,9 +14,9 @@ from weakref import WeakSet
 import pytest
 
 from pyzk.bridge import loop as shared
-from pyzk.bridge.agent import Call
 from pyzk.bridge.direct.lending import Lenders
 from pyzk.bridge.loop import Loop, _Clock
+from pyzk.bridge.workers import Call
 from pyzk.client import ClosingError
 
 
@@ -92,7 +92,7 @@ def test_a_fork_is_told_whose_client_it_is() -> None:
         with pytest.raises(RuntimeError, match=rf"belongs to the process {os.getpid()}, and this is a fork"):
             use()
     loop.detach(object())
-    loop._bell.close()
+    loop._wakeup.close()
 
 
 # --- who uses it ------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_a_look_returns_or_raises_what_the_function_does(loop: Loop) -> None:
 
 def test_a_user_leaves_whichever_loop_it_has_used() -> None:
     user = User()
-    Loop()._bell.close()  # one that was not started has no users
+    Loop()._wakeup.close()  # one that was not started has no users
     loop = Loop.attach(user)
     Loop.leave_all(User())
     assert loop._thread.is_alive() or loop.look(lambda: True)
@@ -190,7 +190,7 @@ def test_a_program_may_exit_before_the_loop_has_begun() -> None:
     loop = Loop()
     loop.stop(60)
     assert loop.exiting
-    loop._bell.close()
+    loop._wakeup.close()
 
 
 def test_the_exit_is_for_loops_that_run_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:

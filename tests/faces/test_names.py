@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from pyzk.bridge import faced, names
-from pyzk.bridge.names import Imports, mentions_face, module_of, origin, rank
+from pyzk.bridge import names, wrapped
+from pyzk.bridge.names import Imports, mentions_wrapper, module_of, origin, rank
 from pyzk.recipes.locks import lock
 
 MODULE = '''
@@ -128,15 +128,15 @@ def test_a_name_that_is_nowhere(module: ModuleType) -> None:
 )
 def test_whether_a_definition_mentions_a_face(module: ModuleType, name: str, expected: bool) -> None:
     home, definition = origin(name, module)
-    assert mentions_face(definition, home) is expected
+    assert mentions_wrapper(definition, home) is expected
 
 
 def test_what_is_defined_elsewhere_mentions_no_face(module: ModuleType) -> None:
-    assert mentions_face(None, module) is False
+    assert mentions_wrapper(None, module) is False
 
 
 def test_the_module_of_a_decorated_function_is_its_own() -> None:
-    assert module_of(faced.client.connect).__name__ == "pyzk.client.connect"
+    assert module_of(wrapped.client.connect).__name__ == "pyzk.client.connect"
     assert module_of(names.Imports) is names
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 import trio
 
-from pyzk.bridge.objects import Face, Objects, _abandoning
+from pyzk.bridge.objects import Objects, Wrapper, _abandoning
 from pyzk.client import ClosingError, Stat
 from pyzk.recipes import Grant
 
@@ -45,8 +45,8 @@ class Callers(Objects):
 CALLERS = Callers()
 
 
-class AnyFace(Face):
-    _faces = CALLERS
+class AnyFace(Wrapper):
+    _wrappers = CALLERS
 
 
 class Thing:
@@ -178,8 +178,8 @@ def test_without_a_client_of_the_face_the_error_says_what_to_import(args: Any, g
 def test_a_face_of_another_package_is_no_client() -> None:
     other = Callers()
 
-    class OtherFace(Face):
-        _faces = other
+    class OtherFace(Wrapper):
+        _wrappers = other
 
     class Of(OtherFace, of=Thing):
         pass
@@ -302,20 +302,20 @@ class InBlocks:
     callers: ClassVar = CALLERS
 
     def __init__(self) -> None:
-        self.face = face_of(Thing())
+        self.wrapper = face_of(Thing())
 
     def enter(self, caller: str, block: str) -> None:
         self.callers.caller = caller
-        self.face._opened(block)
+        self.wrapper._opened(block)
 
     def leave(self, caller: str) -> str:
         self.callers.caller = caller
-        left: str = self.face._left()
+        left: str = self.wrapper._left()
         return left
 
     def innermost(self, caller: str) -> str:
         self.callers.caller = caller
-        block: str = self.face._innermost()
+        block: str = self.wrapper._innermost()
         return block
 
 
@@ -329,7 +329,7 @@ def test_each_caller_leaves_its_own_blocks_the_innermost_first() -> None:
     assert blocks.leave("first") == "a"
     with pytest.raises(RuntimeError, match="<a thing> was not entered here"):
         blocks.leave("first")
-    assert blocks.face._open == {}
+    assert blocks.wrapper._open == {}
 
 
 def test_the_blocks_of_the_only_caller_may_be_left_by_another() -> None:
@@ -351,7 +351,7 @@ def test_a_block_that_has_ended_is_forgotten_whoever_has_entered_it() -> None:
     blocks.enter("second", "b")
     blocks.enter("second", "c")
     for _ in range(2):
-        blocks.face._closed("b")
+        blocks.wrapper._closed("b")
     assert blocks.leave("second") == "c"
     assert blocks.leave("first") == "a"
 

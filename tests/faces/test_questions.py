@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from pyzk.aio.tasks import Caller, Question, _cancel_again
+from pyzk.aio.tasks import Caller, CallFuture, _cancel_again
 from pyzk.client import ClosingError
 
 from .drivers import in_asyncio
 
 
-class Ask:
+class Job:
     """Something that was asked."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Client:
 
     closed = False
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, ask: Job) -> None:
         """Leave it unanswered."""
 
     def post(self, function: Callable[[], object]) -> None:
@@ -67,11 +67,11 @@ class Task:
         self.messages.append(message)
 
 
-def asked(client: Client | None = None) -> tuple[Question, Ask, Task]:
+def asked(client: Client | None = None) -> tuple[CallFuture, Job, Task]:
     task: Any = Task()
     loop: Any = client or Client()
-    ask: Any = Ask()
-    return Question(task, loop).ask(ask), ask, task
+    ask: Any = Job()
+    return CallFuture(task, loop).ask(ask), ask, task
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyzk import recipes
-from pyzk.bridge.faced import FACED
+from pyzk.bridge.wrapped import WRAPPED
 from pyzk.server.testing import EmbeddedServer
 
 from .drivers import Body, Driver
@@ -497,7 +497,7 @@ def test_a_recipe_works_in_each_face(server: EmbeddedServer, driver: Driver, bod
 
 def test_each_recipe_is_used_here() -> None:
     text = Path(__file__).read_text()
-    shown = [cls.__name__ for cls in FACED if cls.__name__ in recipes.__all__]
+    shown = [cls.__name__ for cls in WRAPPED if cls.__name__ in recipes.__all__]
     made_by_others = {"Grant", "Grants", "WriteGrant", "Term"}
     assert [name for name in shown if f"api.{name}(" not in text and name not in made_by_others] == []
 

@@ -32,7 +32,7 @@ from pyzk.server.testing import EmbeddedEnsemble, EmbeddedServer
 from ..support import jvm
 from ..support.needs import need
 from ..support.real import Ensemble
-from .stepping import FACES, PAUSE
+from .stepping import PAUSE, WRAPPERS
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 nightly = pytest.mark.skipif(not NIGHTLY, reason="it takes minutes: HYPOTHESIS_PROFILE=nightly")
@@ -126,7 +126,7 @@ PLACES = [
 
 @pytest.mark.parametrize("timeout", [1, pytest.param(4, marks=nightly), pytest.param(10, marks=nightly)])
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", WRAPPERS)
 def test_no_step_behind_the_lease(
     face: str, place: Callable[[], AbstractContextManager[str]], timeout: int
 ) -> None:

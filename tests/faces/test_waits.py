@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import trio
 
-from pyzk.aio.tasks import TASKS, Caller, Question
+from pyzk.aio.tasks import TASKS, Caller, CallFuture
 from pyzk.aio.tasks import Block as TaskBlock
 from pyzk.blocking import Interrupted, LockLost, LossReason, timeout
 from pyzk.blocking.threads import THREADS, _bodies, _check
 from pyzk.blocking.threads import Block as ThreadBlock
-from pyzk.bridge.agent import Body, Call, calls_back
 from pyzk.bridge.loop import Loop
+from pyzk.bridge.workers import Body, Call, calls_back
 from pyzk.client import ClosingError
 from pyzk.recipes import Grant
 
@@ -309,7 +309,7 @@ def test_a_task_that_enters_a_block_hears_once_that_an_outer_one_was_cancelled(l
                 async with TaskBlock(loop, inner()):
                     pass
             heard.append("once")
-            agent = around._body.agent  # type: ignore[union-attr]
+            agent = around._body.worker  # type: ignore[union-attr]
             await asyncio.to_thread(wait_until, lambda: agent._shielded)  # it has told its caller
             for _ in range(3):
                 await asyncio.sleep(0)
@@ -456,7 +456,7 @@ async def test_an_error_that_was_raised_is_forgotten() -> None:
     """It refers to itself by its traceback."""
     task: Any = asyncio.current_task()
     loop: Any = SimpleNamespace(ask=lambda ask: ask.reply(None, KeyError("no")), post=lambda *args: None)
-    question = Question(task, loop)
+    question = CallFuture(task, loop)
     with pytest.raises(KeyError, match="no"):
         await question.ask(Call(task, fails, (), {}))  # type: ignore[arg-type]
     assert not hasattr(question, "_error")

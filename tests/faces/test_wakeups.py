@@ -18,9 +18,9 @@ import pytest
 import uvloop
 
 from pyzk.aio import NodeExistsError, PersistentNode, ZooKeeper, connect
-from pyzk.aio.home import Home
+from pyzk.aio.event_loop import EventLoopState
 from pyzk.bridge import wakeups
-from pyzk.bridge.wakeups import Bell, Mailbox, Waiter
+from pyzk.bridge.wakeups import CallQueue, Waiter, Wakeup
 from pyzk.client import ClosingError
 from pyzk.server.storage.building import collector_paused
 from pyzk.server.testing import EmbeddedServer
@@ -47,7 +47,7 @@ def files() -> int:
 
 def test_many_posts_need_one_wake_up() -> None:
     wakes, done = [], []
-    mailbox = Mailbox(lambda: wakes.append(1))
+    mailbox = CallQueue(lambda: wakes.append(1))
     for number in range(3):
         mailbox.post(done.append, number)
     assert wakes == [1]
@@ -61,7 +61,7 @@ def test_many_posts_need_one_wake_up() -> None:
 
 def test_a_post_that_raises_keeps_nothing_from_the_others() -> None:
     wakes, done = [], []
-    mailbox = Mailbox(lambda: wakes.append(1))
+    mailbox = CallQueue(lambda: wakes.append(1))
 
     def fail() -> None:
         raise KeyboardInterrupt
@@ -84,7 +84,7 @@ def test_a_wake_up_that_fails_is_made_with_the_next_post() -> None:
             raise failures.pop()
         mailbox.open()
 
-    mailbox = Mailbox(wake)
+    mailbox = CallQueue(wake)
     with pytest.raises(KeyboardInterrupt):
         mailbox.post(done.append, 1)
     mailbox.post(done.append, 2)
@@ -101,14 +101,14 @@ def test_a_post_of_a_handler_that_comes_before_its_thread_has_woken_the_other_wa
             assert done == [0, 1, 2]
         mailbox.open()
 
-    mailbox = Mailbox(wake)
+    mailbox = CallQueue(wake)
     mailbox.post(done.append, 1)
     assert done == [0, 1, 2]
 
 
 def test_a_mailbox_that_is_closed_takes_no_more() -> None:
     done: list[int] = []
-    mailbox = Mailbox(lambda: None)
+    mailbox = CallQueue(lambda: None)
     mailbox.post(done.append, 1)
     mailbox.close()
     with pytest.raises(ClosingError):
@@ -116,18 +116,18 @@ def test_a_mailbox_that_is_closed_takes_no_more() -> None:
     assert done == [1]
 
 
-def test_a_closed_bell_says_so_and_rings_nowhere_else() -> None:
-    bell = Bell()
-    number = bell.fileno()
-    bell.ring()
-    bell.answer()
-    bell.close()
+def test_a_closed_wake_up_says_so_and_rings_nowhere_else() -> None:
+    wakeup = Wakeup()
+    number = wakeup.fileno()
+    wakeup.ring()
+    wakeup.answer()
+    wakeup.close()
     reader, writer = os.pipe()
     try:
         assert number in (reader, writer)  # the numbers are used again
         with pytest.raises(ClosingError):
-            bell.ring()
-        bell.close()
+            wakeup.ring()
+        wakeup.close()
         os.set_blocking(reader, False)
         with pytest.raises(BlockingIOError):
             os.read(reader, 1)
@@ -136,54 +136,56 @@ def test_a_closed_bell_says_so_and_rings_nowhere_else() -> None:
         os.close(writer)
 
 
-def test_a_bell_that_was_interrupted_as_it_was_made_leaves_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_wake_up_leaves_no_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def pipe() -> tuple[int, ...]:
         return (*os.pipe(), os.dup(0))  # more than a bell can take
 
     before = files()
     monkeypatch.setattr(wakeups, "_pipe", pipe)
     with pytest.raises(ValueError, match="unpack"):
-        Bell()
+        Wakeup()
     assert files() == before
 
 
-def test_a_bell_that_nobody_has_closed_leaves_no_files() -> None:
+def test_a_wake_up_that_nobody_has_closed_leaves_no_files() -> None:
     before = files()
     for _ in range(3):
-        Bell()
+        Wakeup()
     assert files() == before
 
 
-def test_a_bell_that_was_rung_while_the_process_was_forked_can_be_given_up() -> None:
+def test_a_wake_up_that_was_rung_while_the_process_was_forked_can_be_given_up() -> None:
     """The thread that rings is not there in the fork, and its lock is held for ever."""
     before = files()
-    bell = Bell()
-    thread = threading.Thread(target=bell._lock.acquire)
+    wakeup = Wakeup()
+    thread = threading.Thread(target=wakeup._lock.acquire)
     thread.start()
     thread.join()
-    del thread, bell
+    del thread, wakeup
     assert files() == before
 
 
-def test_a_bell_that_was_rung_often_is_answered_once() -> None:
-    bell = Bell()
-    os.set_blocking(bell.fileno(), False)
+def test_a_wake_up_that_was_rung_often_is_answered_once() -> None:
+    wakeup = Wakeup()
+    os.set_blocking(wakeup.fileno(), False)
     for _ in range(wakeups._RINGS):
-        bell.ring()
-    bell.answer()
+        wakeup.ring()
+    wakeup.answer()
     with pytest.raises(BlockingIOError):
-        bell.answer()
-    bell.ring_own()
-    bell.answer()
-    bell.close()
+        wakeup.answer()
+    wakeup.ring_own()
+    wakeup.answer()
+    wakeup.close()
 
 
 def test_a_loop_does_not_ring_its_own_bell_after_its_end() -> None:
-    bell = Bell()
-    bell.close()
+    wakeup = Wakeup()
+    wakeup.close()
     reader, writer = os.pipe()  # the numbers are used again
     try:
-        bell.ring_own()
+        wakeup.ring_own()
         os.set_blocking(reader, False)
         with pytest.raises(BlockingIOError):
             os.read(reader, 1)
@@ -202,17 +204,17 @@ def test_where_event_loops_wait_for_sockets_alone_a_bell_has_sockets(monkeypatch
         patch.setattr(os, "name", "nt")
         spec.loader.exec_module(module)
     before = files()
-    bell = module.Bell()
-    assert isinstance(bell._reader, socket.socket)
-    bell.ring()
-    bell.ring_own()
-    assert select.select([bell.fileno()], [], [], 5)[0] == [bell.fileno()]
-    bell.answer()
-    assert select.select([bell.fileno()], [], [], 0)[0] == []
-    bell.close()
+    wakeup = module.Wakeup()
+    assert isinstance(wakeup._reader, socket.socket)
+    wakeup.ring()
+    wakeup.ring_own()
+    assert select.select([wakeup.fileno()], [], [], 5)[0] == [wakeup.fileno()]
+    wakeup.answer()
+    assert select.select([wakeup.fileno()], [], [], 0)[0] == []
+    wakeup.close()
     assert files() == before
     with pytest.raises(ClosingError, match="the client was closed"):
-        bell.ring()
+        wakeup.ring()
 
 
 # --- waiters -----------------------------------------------------------------------------------------------
@@ -307,15 +309,15 @@ def test_an_event_loop_is_woken_by_its_bell_while_it_has_a_client(
     """``call_soon_threadsafe`` costs more, and is for what comes afterwards."""
 
     async def main() -> None:
-        home, rung = Home.of(asyncio.get_running_loop()), 0
-        ring = Bell.ring
+        home, rung = EventLoopState.of(asyncio.get_running_loop()), 0
+        ring = Wakeup.ring
 
-        def counted(bell: Bell) -> None:
+        def counted(wakeup: Wakeup) -> None:
             nonlocal rung
-            rung += bell is home._bell
-            ring(bell)
+            rung += wakeup is home._wakeup
+            ring(wakeup)
 
-        monkeypatch.setattr(Bell, "ring", counted)
+        monkeypatch.setattr(Wakeup, "ring", counted)
 
         async def answered_by_the_bell(zk: ZooKeeper) -> bool:
             while home.is_woken:  # a post that comes now needs no ring of its own
@@ -324,13 +326,13 @@ def test_an_event_loop_is_woken_by_its_bell_while_it_has_a_client(
             await zk.sync("/")
             return rung > before
 
-        assert home._bell is None
+        assert home._wakeup is None
         async with connect(server.hosts) as first:
             async with connect(server.hosts) as second:
                 assert await answered_by_the_bell(first)
                 assert await answered_by_the_bell(second)
             assert await answered_by_the_bell(first), "one client is left"
-        assert home._bell is None
+        assert home._wakeup is None
         before, done = rung, asyncio.Event()
         home.post(done.set)
         await done.wait()

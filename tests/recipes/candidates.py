@@ -30,7 +30,7 @@ def candidates(lab: Lab) -> list[str]:
 async def nothing_left(lab: Lab, *clients: ZooKeeper) -> None:
     """No znode, no watch."""
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await trio.sleep(TICK)
     assert candidates(lab) == []
     assert lab.watch_count == 0

@@ -89,7 +89,7 @@ def members_of(lab: Lab, path: str = PATH) -> list[str]:
 async def nothing_is_left(lab: Lab, *clients: ZooKeeper) -> None:
     await trio.sleep(1)
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
         assert zk.watch_count == 0
     assert members_of(lab) == []
     assert lab.watch_count == 0

@@ -226,7 +226,7 @@ async def nothing(zk: ZooKeeper) -> None:
 async def settle(*clients: ZooKeeper) -> None:
     for zk in clients:
         await steady(zk, zk.sync)
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await trio.sleep(2 * TICK)
 
 

@@ -25,7 +25,7 @@ def data_of(lab: Lab, path: str = PATH) -> bytes | None:
 
 async def no_marker_is_left(lab: Lab, *clients: ZooKeeper) -> None:
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     assert [path for path in lab.server.dump() if path.startswith(f"{MARKERS}/")] == []
 
 
@@ -398,7 +398,7 @@ async def test_additions_go_on_after_a_restart(autojump_clock: MockClock, lab: L
 
 @pytest.mark.row("I-3")
 async def test_markers_go_though_the_session_ends(autojump_clock: MockClock, lab: Lab, zk: ZooKeeper) -> None:
-    """The janitor of one session stops with it; the next one has to go on."""
+    """The cleanup of one session stops with it; the next one has to go on."""
     counter = Counter(zk, PATH, exactly_once=True)
     with lab.server.fault(op="delete", path=f"{MARKERS}/*", when="before", action="drop_reply"):
         await counter.add(1)

@@ -320,7 +320,7 @@ async def test_a_cancelled_member_leaves_nothing(
         victim.scope.cancel()
         await trio.sleep(0)
         gone = trio.current_time()
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
         await trio.sleep(15)
     assert trio.current_time() - gone < 60
     assert members_of(lab) == ([other.path] if other.path else members_of(lab)[:1])

@@ -128,7 +128,7 @@ async def test_the_connection_is_lost_with_the_delete(
     with lab.server.fault(op="delete", path="/leader/*", when=when, action="disconnect"):
         async with LeaderElection(zk, "/leader").lead():
             pass
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await nothing_left(lab, zk)
 
 
@@ -337,7 +337,7 @@ async def test_what_is_denied_is_said_at_once(
     await zk.create("/leader", acl=[ACL(Perms.ALL & ~denied, Id("world", "anyone"))])
     with caplog.at_level(logging.CRITICAL), pytest.raises(NoAuthError):
         await LeaderElection(zk, "/leader").run(lambda term: trio.sleep(1))
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
     await trio.sleep(TICK)
     assert len(candidates(lab)) == (denied is Perms.DELETE)
 

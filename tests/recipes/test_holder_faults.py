@@ -37,7 +37,7 @@ def hold(request: pytest.FixtureRequest) -> Hold:
 async def free(lab: Lab, *clients: ZooKeeper) -> None:
     """Nothing is left: no session's znode, no watch."""
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await trio.sleep(TICK)
     assert [path for path, node in lab.server.dump(form="nodes").items() if node.owner > 0] == []
     assert (lab.watch_count, *(zk.watch_count for zk in clients)) == (0,) * (1 + len(clients))

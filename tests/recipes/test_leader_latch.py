@@ -275,7 +275,7 @@ async def test_a_connection_lost_with_any_request(
         async with LeaderLatch(zk, "/leader") as latch:
             term = await latch.wait_leader()
             assert candidates(lab) == [term.path]
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await nothing_left(lab, zk)
 
 

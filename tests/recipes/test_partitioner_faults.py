@@ -113,7 +113,7 @@ async def test_a_connection_lost_with_any_request(
         async with partitioner(zk, "x") as member, member.share() as items:
             assert list(items) == ITEMS
             assert party(lab) == ["x"]
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await nothing_left(lab, zk)
 
 

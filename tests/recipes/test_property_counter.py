@@ -102,7 +102,7 @@ async def play(
                     nursery.start_soon(strike, lab, clients[blow.adder % len(clients)], blow)
         await trio.sleep(20)
         for zk in clients:
-            await zk.janitor.idle()
+            await zk.cleanup.idle()
         outcome.final = await Counter(clients[0], PATH).get()
         outcome.left = [path for path in lab.server.dump() if path.startswith(f"{PATH}.ops/")]
     return outcome

@@ -39,7 +39,7 @@ def member(lab: Lab, id: str) -> str:
 async def nothing_left(lab: Lab, *clients: ZooKeeper) -> None:
     """No member, no lock, no watch."""
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await trio.sleep(TICK)
     left = [path for path, node in lab.server.dump(form="nodes").items() if node.kind == "ephemeral"]
     assert left == []

@@ -1,6 +1,6 @@
 """Contenders of other libraries (recipe-rules.md B.2.2): which znodes they create, and for which they wait.
 
-They do not notice a loss; the janitor of the client deletes what they leave behind.
+They do not notice a loss; the cleanup of the client deletes what they leave behind.
 """
 
 from __future__ import annotations
@@ -94,4 +94,4 @@ class SimulatedLock:
                     await watch.wait()
             yield SimulatedGrant(stat.czxid, (path,))
         finally:
-            zk.janitor.delete_prefixed(self._path, prefix)
+            zk.cleanup.delete_prefixed(self._path, prefix)

@@ -104,7 +104,7 @@ class Trouble:
         clients = list(clients)
         for zk in clients:
             await steady(zk, zk.sync)
-            await zk.janitor.idle()
+            await zk.cleanup.idle()
         await trio.sleep(2 * TICK)
         assert [zk.watch_count for zk in clients] == [0] * len(clients)
         assert self.lab.watch_count == 0

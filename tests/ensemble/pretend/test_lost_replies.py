@@ -31,7 +31,7 @@ async def add(zk: ZooKeeper) -> None:
 async def give_up(zk: ZooKeeper) -> None:
     with trio.move_on_after(10):
         await create(zk)
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
 
 
 async def children(zk: ZooKeeper) -> int:

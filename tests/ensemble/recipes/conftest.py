@@ -19,7 +19,7 @@ async def clients(chroot: str) -> AsyncIterator[Clients]:
         a, b, c = [await stack.enter_async_context(connect(each)) for each in servers(chroot)]
         yield a, b, c
         for zk in (a, b, c):
-            await zk.sync()  # a cancelled create is answered by now, and what it created is the janitor's
-            await zk.janitor.idle()
+            await zk.sync()  # a cancelled create is answered by now, and what it created is the cleanup's
+            await zk.cleanup.idle()
             assert zk.watch_count == 0
             assert await zk.get_ephemerals() == []

@@ -84,7 +84,7 @@ async def check_queue(
     await first.zk.sync(first.path)
     assert await first.size() == 0
     for queue in queues:
-        await queue.zk.janitor.idle()
+        await queue.zk.cleanup.idle()
 
 
 @pytest.mark.parametrize("safe", [True, False])

@@ -52,7 +52,7 @@ async def test_a_counter(clients: Clients, codec: Codec[int], exactly_once: bool
     assert not await a.compare_and_set(0, 1)
     assert await a.compare_and_set(110, 1)
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     if exactly_once:
         assert await children(clients[2], "/dir/n.ops") == []
     else:

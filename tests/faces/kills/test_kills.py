@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from pyzk import recipes
-from pyzk.bridge.faced import FACED, FUNCTIONS
+from pyzk.bridge.wrapped import FUNCTIONS, WRAPPED
 from pyzk.server.testing import EmbeddedEnsemble
 
 from ...support import jvm
@@ -61,6 +61,6 @@ def test_leaders_of_a_real_ensemble_die(face: Driver) -> None:
 
 def test_every_recipe_has_a_workload() -> None:
     shown = {name for workload in WORKLOADS for name in workload.uses}
-    classes = {cls.__name__ for cls in FACED if cls.__name__ in recipes.__all__}
+    classes = {cls.__name__ for cls in WRAPPED if cls.__name__ in recipes.__all__}
     functions = {function.__name__ for function in FUNCTIONS if function.__name__ in recipes.__all__}
     assert (classes | functions) - MADE_BY_OTHERS - shown == set()

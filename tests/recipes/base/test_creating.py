@@ -47,7 +47,7 @@ async def test_a_cancelled_caller_leaves_nothing(
         await create_identified(Bound(zk), "/lock", ["id-lock-"])
         await trio.sleep_forever()
     await trio.sleep(5)
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
     left = await zk.get_children("/lock")
     assert len(left) == (seconds > 2), "after the reply it is the caller's"
 
@@ -78,5 +78,5 @@ async def test_a_cancelled_create_of_a_fixed_name_deletes_no_other_s(
         while not fault.fired:
             await trio.sleep(0.01)
         await create_ephemeral(Bound(other), "/party/me")
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
     assert await other.exists("/party/me") is not None

@@ -23,7 +23,7 @@ def children(lab: Lab, path: str) -> list[str]:
 async def free(lab: Lab, layout: SemaphoreLayout, *clients: ZooKeeper) -> None:
     """Nothing is left: no lease, nobody at the gate, no watch."""
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await trio.sleep(TICK)
     assert children(lab, LEASES[layout]) == []
     assert children(lab, GATE[layout]) == []

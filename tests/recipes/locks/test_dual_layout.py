@@ -26,7 +26,7 @@ both_halves = pytest.mark.parametrize("half", [0, 1])
 async def free(lab: Lab, *clients: ZooKeeper) -> None:
     """Nothing is left: no znode, no watch."""
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await trio.sleep(TICK)
     assert lab.server.dump(PATH) == {PATH: b""}
     assert (lab.watch_count, *(zk.watch_count for zk in clients)) == (0,) * (1 + len(clients))

@@ -39,7 +39,7 @@ async def nodes(lab: Lab) -> int:
 
 async def settle(lab: Lab, *clients: ZooKeeper) -> None:
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await trio.sleep(TICK)
 
 

@@ -27,7 +27,7 @@ def owned(lab: Lab, zk: ZooKeeper) -> list[str]:
 
 async def free(lab: Lab, *clients: ZooKeeper) -> None:
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await trio.sleep(TICK)
     assert all(session.ephemerals == () for session in lab.server.sessions())
     assert lab.watch_count == 0

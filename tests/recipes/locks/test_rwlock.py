@@ -157,7 +157,7 @@ async def test_a_cancelled_downgrade_leaves_nothing(
             await trio.sleep(delay + 0.5)
             nursery.cancel_scope.cancel()
         await trio.sleep(5)
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
         assert await zk.get_children("/rw") == []
         assert lab.watch_count == 0
 

@@ -514,7 +514,7 @@ async def test_what_is_denied_is_said_at_once(
         async with Semaphore(zk, "/pool", 1, layout=layout):
             entered = True
     assert entered == (denied is Perms.DELETE and where == "lease")
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
     left = denied is Perms.DELETE
     assert len(children(lab, path)) == left, "an operator has to look after that one"
     others = GATE[layout] if where == "lease" else LEASES[layout]
@@ -601,5 +601,5 @@ async def test_one_who_only_tried_leaves_nothing_when_the_connection_is_lost(
         with lab.server.fault(op="delete", session=zk.session.id, action="disconnect"):
             with pytest.raises(WouldBlock):
                 await Semaphore(zk, "/pool", 1).acquire(wait=False)
-            await zk.janitor.idle()
+            await zk.cleanup.idle()
         assert children(lab, "/pool/locks") == []

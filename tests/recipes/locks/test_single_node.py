@@ -28,7 +28,7 @@ def owner(lab: Lab) -> int | None:
 
 async def free(lab: Lab, *clients: ZooKeeper) -> None:
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
     await trio.sleep(TICK)
     assert owner(lab) is None
     assert lab.watch_count == 0
@@ -222,7 +222,7 @@ async def test_no_task_takes_the_leftover_of_another_for_its_own(
             op="create", path=PATH, session=zk.session.id, when="before", action="disconnect"
         ):
             async with SingleNodeLock(zk, PATH):
-                await zk.janitor.idle()
+                await zk.cleanup.idle()
                 await trio.sleep(2 * SESSION_TIMEOUT)
                 with pytest.raises(WouldBlock):
                     await SingleNodeLock(other, PATH).acquire(wait=False)
@@ -307,7 +307,7 @@ async def test_an_operator_makes_room_for_another(autojump_clock: MockClock, lab
             grant = await SingleNodeLock(other, PATH).acquire()
             await trio.sleep_forever()
     assert caught.value.reason is LossReason.NODE_DELETED
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
     await trio.sleep(1)
     await grant.verify()
     await grant.release()
@@ -382,7 +382,7 @@ async def test_what_is_denied_is_said_at_once(
     with caplog.at_level(logging.CRITICAL), pytest.raises(NoAuthError):
         async with SingleNodeLock(zk, PATH, acl=acl):
             assert denied is Perms.DELETE
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
     assert (owner(lab) is not None) == (denied is Perms.DELETE), "an operator has to look after that one"
     await trio.sleep(1)
     assert zk.watch_count == lab.watch_count == 0

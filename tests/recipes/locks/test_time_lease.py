@@ -148,7 +148,7 @@ async def test_a_cancelled_attempt_leaves_the_lock_free(
             await lease_of(zk, "ours").obtain()
             await trio.sleep_forever()
         await trio.sleep(5)
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
         assert set(lab.server.dump()) <= {"/lease", "/lease/lease_holder"}
 
 

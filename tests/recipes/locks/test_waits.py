@@ -62,7 +62,7 @@ async def test_a_holder_whom_nobody_read_before_is_named(
             await Lock(third, PATH).acquire()
         nursery.cancel_scope.cancel()
     assert "held by 'first' (session " + session_text(zk.session.id) in words(cut)
-    await third.janitor.idle()
+    await third.cleanup.idle()
     assert third.watch_count == 0
 
 

@@ -206,7 +206,7 @@ async def test_one_who_gives_up_joining_is_no_member(
         async with Party(zk, "/party", "me"):
             await trio.sleep_forever()
     await trio.sleep(5)
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
     assert await zk.get_children("/party") == []
     assert (zk.watch_count, lab.watch_count) == (0, 0)
 

@@ -205,7 +205,7 @@ async def test_a_cancelled_block_leaves_nothing(
             await node.ready()
             await trio.sleep_forever()
     await trio.sleep(3)
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
     assert "/a/node" not in lab.server.dump()
     assert (zk.watch_count, lab.watch_count) == (0, 0)
 
@@ -377,7 +377,7 @@ async def test_what_another_has_put_in_its_place_is_not_deleted(
         await other.multi([Delete("/node"), Create("/node", b"theirs", ephemeral=True)])
     lab.let_through(zk)
     await trio.sleep(30)
-    await zk.janitor.idle()
+    await zk.cleanup.idle()
     assert lab.server.dump()["/node"] == b"theirs"
 
 

@@ -34,7 +34,7 @@ async def prepare(*queues: Queue) -> None:
     for queue in queues:
         await queue.put(b"first")
         assert await contents(queue) == [b"first"]
-        await queue.zk.janitor.idle()
+        await queue.zk.cleanup.idle()
 
 
 def left(lab: Lab) -> list[str]:
@@ -45,7 +45,7 @@ def left(lab: Lab) -> list[str]:
 async def nothing_left(lab: Lab, *clients: ZooKeeper) -> None:
     await trio.sleep(1)
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
         assert zk.watch_count == 0
     assert left(lab) == []
     assert lab.watch_count == 0

@@ -44,7 +44,7 @@ async def prepare(queue: ClaimQueue) -> None:
 async def nothing_left(lab: Lab, layout: ClaimLayout, *clients: ZooKeeper) -> None:
     await trio.sleep(2)
     for zk in clients:
-        await zk.janitor.idle()
+        await zk.cleanup.idle()
         assert zk.watch_count == 0
     parents = {"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota", "/q"}
     assert set(lab.server.dump()) - parents <= {ITEMS[layout], CLAIMS[layout]}

@@ -114,7 +114,7 @@ class Example:
     async def drain(self) -> None:
         """Nothing is left but items, and they are free."""
         for zk in self.clients:
-            await zk.janitor.idle()
+            await zk.cleanup.idle()
             assert zk.watch_count == 0
         assert self.lab.watch_count == 0
         dump = self.lab.server.dump()
@@ -156,7 +156,7 @@ class Example:
                 claims = [path for path in server.dump() if path.startswith(f"{self.kind.claims}/")]
                 operator = await self.lab.client()
                 for path in claims:
-                    await operator.janitor.delete(path).done.wait()
+                    await operator.cleanup.delete(path).done.wait()
 
     async def let_through(self, zk: ZooKeeper) -> None:
         await trio.sleep(1.5 * SESSION_TIMEOUT)

@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, ParamSpec
 
-from ..bridge.agent import calls_back
-from ..bridge.objects import Face
+from ..bridge.objects import Wrapper
+from ..bridge.workers import calls_back
 from ..recipes.base.tracebacks import drop_frames
 from .tasks import SHOWN_SHORT, TASKS, Block
 
 P = ParamSpec("P")
 
 
-class TaskFace(Face):
+class TaskWrapper(Wrapper):
     """The base of the classes for asyncio."""
 
-    _faces = TASKS
+    _wrappers = TASKS
 
     def _call(
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs

@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from pyzk.bridge.agent import Agents, Body, Call, Interrupted, Leave, calling_back, calls_back, enter
 from pyzk.bridge.direct.calls import DirectCall
+from pyzk.bridge.workers import Body, Call, Interrupted, Leave, Workers, calling_back, calls_back, enter
 from pyzk.client import ClosingError
 from pyzk.recipes import Grant
 from pyzk.recipes.base.holder import current_holder, relied_on
@@ -25,10 +25,10 @@ BLOCKS = pytest.mark.parametrize("kind", ["async with", "with"])
 
 
 @asynccontextmanager
-async def at_work() -> AsyncIterator[Agents]:
-    """Agents, until the end of the block."""
+async def at_work() -> AsyncIterator[Workers]:
+    """Workers, until the end of the block."""
     async with trio.open_nursery() as nursery:
-        agents = Agents()
+        agents = Workers()
         agents.open(nursery)
         try:
             yield agents
@@ -36,7 +36,7 @@ async def at_work() -> AsyncIterator[Agents]:
             agents.close()
 
 
-def tasks(agents: Agents) -> int:
+def tasks(agents: Workers) -> int:
     """How many tasks of trio the agents are."""
     assert agents._nursery is not None
     return len(agents._nursery.child_tasks)
@@ -48,8 +48,8 @@ class Caller:
     :ivar interrupts: how often it was told that a block was cancelled.
     """
 
-    def __init__(self, agents: Agents) -> None:
-        self._agents = agents
+    def __init__(self, agents: Workers) -> None:
+        self._workers = agents
         self.answers: list[tuple[Any, BaseException | None]] = []
         self.interrupts = 0
 
@@ -63,14 +63,14 @@ class Caller:
         """Ask for a call."""
         call = Call(self, function, args, {}, self._interrupt, **options)
         call.reply = self._note
-        self._agents.dispatch(call)
+        self._workers.dispatch(call)
         return call
 
     def leave(self, body: Body, value: Any = None, error: BaseException | None = None) -> Leave:
         """Ask for the end of a body."""
         leave = Leave(body, value, error)
         leave.reply = self._note
-        self._agents.dispatch(leave)
+        self._workers.dispatch(leave)
         return leave
 
     async def answer(self) -> Any:

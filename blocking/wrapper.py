@@ -8,20 +8,20 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, ParamSpec
 
-from ..bridge.agent import Call, calls_back
 from ..bridge.direct.calls import DirectCall
 from ..bridge.direct.threads import begin
-from ..bridge.objects import Face
+from ..bridge.objects import Wrapper
+from ..bridge.workers import Call, calls_back
 from ..recipes.base.tracebacks import drop_frames
 from .threads import SHOWN_SHORT, THREADS, Block
 
 P = ParamSpec("P")
 
 
-class ThreadFace(Face):
+class ThreadWrapper(Wrapper):
     """The base of the classes for threads."""
 
-    _faces = THREADS
+    _wrappers = THREADS
 
     def _call(
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
@@ -81,7 +81,7 @@ class ThreadFace(Face):
         """Enter a block of this object."""
         try:
             entered = Block(self._loop, self._trio)
-            entered.face = self
+            entered.wrapper = self
             return entered.__enter__()
         except SHOWN_SHORT as error:
             drop_frames(error)

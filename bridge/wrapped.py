@@ -1,8 +1,8 @@
-"""The table of the classes and functions that have faces, and how their members are used. :mod:`.generate`
+"""The table of the classes and functions that have wrappers, and how their members are used. :mod:`.generate`
 reads it.
 
 Everything else that the client and the recipes export (errors, operations, records, options) is the same in
-all faces.
+all wrappers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MODULES: dict[str, dict[Any, set[str]]] = {
         client.Transaction: set(),
     },
     "client": {
-        client.ZooKeeper: {"janitor", "keep_lease", "lender", "on_submit", "start_soon", "withdraw"},
+        client.ZooKeeper: {"cleanup", "keep_lease", "lender", "on_submit", "start_soon", "withdraw"},
         client.connect: set(),
         client.retry: set(),
     },
@@ -114,21 +114,21 @@ MODULES: dict[str, dict[Any, set[str]]] = {
         CacheEvents: {"note"},
     },
 }
-"""The modules of a face; each may use the modules before it. A module has its classes and functions, and for
-each the members and parameters that only recipes use."""
+"""The modules of wrappers; each may use the modules before it. A module has its classes and functions, and
+for each the members and parameters that only recipes use."""
 
-FACED: dict[type, set[str]] = {
+WRAPPED: dict[type, set[str]] = {
     thing: hidden
     for things in MODULES.values()
     for thing, hidden in things.items()
     if isinstance(thing, type)
 }
-"""The classes that have faces."""
+"""The classes that have wrappers."""
 
 FUNCTIONS: list[FunctionType] = [
     thing for things in MODULES.values() for thing in things if isinstance(thing, FunctionType)
 ]
-"""The functions that have faces."""
+"""The functions that have wrappers."""
 
 IN_LOOP = {
     "Cache.children",

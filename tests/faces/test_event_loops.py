@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pyzk.aio.home import Home
+from pyzk.aio.event_loop import EventLoopState
 from pyzk.bridge.direct.tasks import Reading
 from pyzk.server.storage.building import collector_paused
 
@@ -30,7 +30,7 @@ def files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def called(home: Home, wake: Callable[[Callable[[], object]], object] | None = None) -> None:
+async def called(home: EventLoopState, wake: Callable[[Callable[[], object]], object] | None = None) -> None:
     """Wait until the home has called a function that another thread has posted."""
     done = asyncio.Event()
     thread = threading.Thread(target=wake or home.post, args=(done.set,))
@@ -40,25 +40,25 @@ async def called(home: Home, wake: Callable[[Callable[[], object]], object] | No
 
 
 @in_asyncio
-async def test_an_event_loop_has_one_home() -> None:
+async def test_an_event_loop_has_one_state() -> None:
     loop = asyncio.get_running_loop()
-    home = Home.of(loop)
-    assert Home.of(loop) is home
+    home = EventLoopState.of(loop)
+    assert EventLoopState.of(loop) is home
     other = asyncio.new_event_loop()
-    assert Home.of(other) is not home
+    assert EventLoopState.of(other) is not home
     other.close()
 
 
 @in_asyncio
-async def test_clients_of_an_event_loop_share_a_bell() -> None:
-    home, before = Home.of(asyncio.get_running_loop()), files()
+async def test_clients_of_an_event_loop_share_a_wake_up() -> None:
+    home, before = EventLoopState.of(asyncio.get_running_loop()), files()
     await called(home)
     assert files() == before, "without a client there is none"
     home.attach()
     assert files() == before + 2
     await called(home)
-    assert home._bell is not None
-    assert select.select([home._bell.fileno()], [], [], 0)[0] == [], "it was answered"
+    assert home._wakeup is not None
+    assert select.select([home._wakeup.fileno()], [], [], 0)[0] == [], "it was answered"
     home.attach()
     assert files() == before + 2
     home.detach()
@@ -76,7 +76,7 @@ async def test_clients_of_an_event_loop_share_a_bell() -> None:
 
 @in_asyncio
 async def test_what_was_posted_before_the_last_client_closed_is_called() -> None:
-    home, done = Home.of(asyncio.get_running_loop()), []
+    home, done = EventLoopState.of(asyncio.get_running_loop()), []
     home.attach()
     home.post(done.append, 1)
     home.detach()
@@ -85,28 +85,28 @@ async def test_what_was_posted_before_the_last_client_closed_is_called() -> None
 
 
 @in_asyncio
-async def test_a_bell_that_was_closed_just_now_is_not_needed() -> None:
-    home = Home.of(asyncio.get_running_loop())
+async def test_a_wake_up_that_was_closed_just_now_is_not_needed() -> None:
+    home = EventLoopState.of(asyncio.get_running_loop())
     home.attach()
-    bell = home._bell
-    assert bell is not None
-    asyncio.get_running_loop().remove_reader(bell.fileno())
-    bell.close()
+    wakeup = home._wakeup
+    assert wakeup is not None
+    asyncio.get_running_loop().remove_reader(wakeup.fileno())
+    wakeup.close()
     await called(home)
-    home._bell = None
+    home._wakeup = None
     home.detach()
 
 
 @in_asyncio
-async def test_an_answer_to_a_bell_that_is_gone_does_nothing() -> None:
-    home, done = Home.of(asyncio.get_running_loop()), []
+async def test_an_answer_to_a_wake_up_that_is_gone_does_nothing() -> None:
+    home, done = EventLoopState.of(asyncio.get_running_loop()), []
     home.attach()
     home.post(done.append, 1)
-    bell, home._bell = home._bell, None
-    home._answer_bell()
+    wakeup, home._wakeup = home._wakeup, None
+    home._answer_wakeup()
     assert done == []
-    home._bell = bell
-    home._answer_bell()
+    home._wakeup = wakeup
+    home._answer_wakeup()
     assert done == [1]
     home.detach()
 
@@ -122,7 +122,7 @@ async def test_an_event_loop_that_watches_no_files_is_woken_all_the_same(
 
     loop, before = asyncio.get_running_loop(), files()
     monkeypatch.setattr(loop, "add_reader", add_reader)
-    home = Home.of(loop)
+    home = EventLoopState.of(loop)
     home.attach()
     assert files() == before
     await called(home)
@@ -132,7 +132,7 @@ async def test_an_event_loop_that_watches_no_files_is_woken_all_the_same(
 
 def test_nobody_is_woken_in_an_event_loop_that_was_closed() -> None:
     loop = asyncio.new_event_loop()
-    home, done = Home.of(loop), []
+    home, done = EventLoopState.of(loop), []
     loop.close()
     home.post(done.append, 1)
     assert done == []
@@ -145,7 +145,7 @@ def test_nobody_is_woken_in_an_event_loop_that_was_closed() -> None:
 
 def test_a_home_that_has_lost_its_event_loop_takes_clients() -> None:
     loop = asyncio.new_event_loop()
-    home = Home(loop)
+    home = EventLoopState(loop)
     loop.close()
     del loop
     gc.collect()
@@ -158,7 +158,7 @@ def test_a_home_that_has_lost_its_event_loop_takes_clients() -> None:
 
 @in_asyncio
 async def test_calls_of_one_client_are_made_by_one_reader() -> None:
-    home = Home.of(asyncio.get_running_loop())
+    home = EventLoopState.of(asyncio.get_running_loop())
     one: Any = object()
     other: Any = object()
     home.attach()

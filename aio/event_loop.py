@@ -8,11 +8,11 @@ from weakref import WeakKeyDictionary, ref
 
 from ..bridge.direct.tasks import Reading
 from ..bridge.loop import Loop
-from ..bridge.wakeups import Bell, Mailbox
+from ..bridge.wakeups import CallQueue, Wakeup
 from ..client import ClosingError
 
 
-class Home(Mailbox):
+class EventLoopState(CallQueue):
     """Functions that an event loop calls for its tasks.
 
     :param loop: is the key of this object.
@@ -21,17 +21,17 @@ class Home(Mailbox):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(self._wake_loop)
         self._loop = ref(loop)
-        self._bell: Bell | None = None
+        self._wakeup: Wakeup | None = None
         self._clients = 0
         self._direct: Reading | None = None
 
     @staticmethod
-    def of(loop: asyncio.AbstractEventLoop) -> Home:
+    def of(loop: asyncio.AbstractEventLoop) -> EventLoopState:
         """Return the one of a loop."""
-        home = _homes.get(loop)
-        if home is None:
-            home = _homes[loop] = Home(loop)
-        return home
+        state = _states.get(loop)
+        if state is None:
+            state = _states[loop] = EventLoopState(loop)
+        return state
 
     def direct(self, client: Loop) -> Reading:
         """Return what makes calls in this event loop (:mod:`pyzk.bridge.direct`)."""
@@ -40,41 +40,41 @@ class Home(Mailbox):
         return self._direct
 
     def attach(self) -> None:
-        """Note that a client was opened in this loop: from now on a bell is worth the file descriptors that
+        """Note that a client was opened in this loop: from now on a wake-up is worth the file descriptors that
         it uses."""
         self._clients += 1
         loop = self._loop()
-        if self._bell is None and loop is not None:
-            bell = Bell()
+        if self._wakeup is None and loop is not None:
+            wakeup = Wakeup()
             try:
-                loop.add_reader(bell.fileno(), self._answer_bell)
+                loop.add_reader(wakeup.fileno(), self._answer_wakeup)
             except NotImplementedError:  # Windows' own event loop: call_soon_threadsafe will do
-                bell.close()
+                wakeup.close()
             else:
-                self._bell = bell
+                self._wakeup = wakeup
 
     def detach(self) -> None:
         """Note that a client was closed."""
         self._clients -= 1
-        loop, bell = self._loop(), self._bell
+        loop, wakeup = self._loop(), self._wakeup
         if not self._clients:
             self._direct = None
-        if not self._clients and bell is not None and loop is not None:
-            self._bell = None
-            loop.remove_reader(bell.fileno())
-            bell.close()
+        if not self._clients and wakeup is not None and loop is not None:
+            self._wakeup = None
+            loop.remove_reader(wakeup.fileno())
+            wakeup.close()
             loop.call_soon(self.open)  # it may have been rung
 
-    def _answer_bell(self) -> None:
-        if self._bell is not None:
-            self._bell.answer()
+    def _answer_wakeup(self) -> None:
+        if self._wakeup is not None:
+            self._wakeup.answer()
             self.open()
 
     def _wake_loop(self) -> None:
-        bell = self._bell
-        if bell is not None:
+        wakeup = self._wakeup
+        if wakeup is not None:
             try:
-                bell.ring()
+                wakeup.ring()
             except ClosingError:
                 pass  # just now
             else:
@@ -85,4 +85,4 @@ class Home(Mailbox):
                 loop.call_soon_threadsafe(self.open)
 
 
-_homes: WeakKeyDictionary[asyncio.AbstractEventLoop, Home] = WeakKeyDictionary()
+_states: WeakKeyDictionary[asyncio.AbstractEventLoop, EventLoopState] = WeakKeyDictionary()

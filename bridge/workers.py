@@ -8,17 +8,17 @@ The rules:
   (:class:`Body`), and leaves the block. A call that calls back, such as ``election.run(lead)``, works in the
   same way.
 * A call that waits only for requests (``zk.get``) needs no task, and so no switch to a task.
-* The answer to an ask is a result, an error, or a body to run. From the body's beginning to its
-  :class:`Leave` the agent does the caller's calls inside the block.
-* When trio cancels a block around the agent, the current call ends as :class:`Interrupted`, and so does each
+* The answer to a job is a result, an error, or a body to run. From the body's beginning to its
+  :class:`Leave` the worker does the caller's calls inside the block.
+* When trio cancels a block around the worker, the current call ends as :class:`Interrupted`, and so does each
   later call. ``Call.interrupt`` interrupts a caller that is in its own code, if that is possible. The block
   itself stays until the caller leaves it, because a thread cannot be stopped, and others must not get its
   lock while it still works.
-* When a caller leaves a block because it was interrupted, the agent leaves the block by trio's cancellation.
+* When a caller leaves a block because it was interrupted, the worker leaves the block by trio's cancellation.
   Then the block finds the reason, and raises its error.
 * If a caller asks while it waits for an answer, it is a signal handler or was interrupted. Then another
-  agent does the second call.
-* When a caller leaves a block, the agent first leaves all blocks inside it. A KeyboardInterrupt may come
+  worker does the second call.
+* When a caller leaves a block, the worker first leaves all blocks inside it. A KeyboardInterrupt may come
   after a block was entered and before its body begins, and then the caller never leaves this block.
 
 ::
@@ -28,7 +28,7 @@ The rules:
     ---------'|==============|======|=============|----------------> the caller's own code: =
               | ^ Body       | ^    | ^           | ^
               v |            v |    v |           v |
-    agent     enter..........get....multi.........leave             all of it inside the block
+    worker     enter..........get....multi.........leave             all of it inside the block
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ Reply: TypeAlias = Callable[[Any, BaseException | None], None]
 
 AnyBlock: TypeAlias = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
 
-_IDLE_AGENTS = 100
-"""The largest number of agents that wait for a new caller. For more callers new agents are started: a task
+_IDLE_WORKERS = 100
+"""The largest number of workers that wait for a new caller. For more callers new workers are started: a task
 of trio costs about 20 us."""
 
 
@@ -75,11 +75,11 @@ class Call:
     :ivar holder: the caller: a thread or a task of asyncio.
     :ivar reply: takes the answer; the caller's side sets it.
     :ivar interrupt: called in the loop when a block around a body of this call was cancelled.
-    :ivar scope: the cancel scope of the agent's task, while an agent does the call.
+    :ivar scope: the cancel scope of the worker's task, while a worker does the call.
     :ivar waits_for_requests: whether the call waits only for requests, and needs no task.
     :ivar taskless: does the call without a task.
     :ivar entered: whether the call has entered a block, or called back.
-    :ivar taken: whether an agent has the call.
+    :ivar taken: whether a worker has the call.
     """
 
     __slots__ = (
@@ -134,7 +134,7 @@ class Call:
         self.start()
 
     def forget(self) -> None:
-        """Have an agent begin the call again; called in the loop."""
+        """Have a worker begin the call again; called in the loop."""
 
     def cancel(self) -> None:
         """Cancel the call; called in the loop."""
@@ -146,7 +146,7 @@ class Call:
 
 
 class Body:
-    """Code that the caller runs in its own thread, while its agent waits for the end.
+    """Code that the caller runs in its own thread, while its worker waits for the end.
 
     :ivar value: the value that the block gives to its body, or the arguments of a callback.
     :ivar function: the callback; None for the body of a block.
@@ -154,17 +154,17 @@ class Body:
     :ivar relied_on: the holds that the caller relies on in the body and in the blocks around it.
     """
 
-    __slots__ = ("agent", "call", "function", "over", "relied_on", "value")
+    __slots__ = ("call", "function", "over", "relied_on", "value", "worker")
 
     def __init__(
         self,
-        agent: Agent,
+        worker: Worker,
         call: Call,
         value: Any,
         function: Callable[..., object] | None,
         relied_on: tuple[Lapsing, ...],
     ) -> None:
-        self.agent = agent
+        self.worker = worker
         self.call = call
         self.value = value
         self.function = function
@@ -206,19 +206,19 @@ class Leave:
         return self.value
 
 
-Ask: TypeAlias = Call | Leave
+Job: TypeAlias = Call | Leave
 
 
-class Agent:
+class Worker:
     """A task of trio that works for one caller at a time.
 
     :ivar holder: the caller, or None.
     """
 
-    def __init__(self, agents: Agents) -> None:
+    def __init__(self, workers: Workers) -> None:
         self.holder: object = None
-        self._agents = agents
-        self._asks: deque[Ask] = deque()
+        self._workers = workers
+        self._jobs: deque[Job] = deque()
         self._task: trio.lowlevel.Task | None = None
         self._sleeping = False
         self._shield: trio.CancelScope | None = None
@@ -227,21 +227,21 @@ class Agent:
         self._relied_on: list[Lapsing] = []
         self._call: Call | None = None
         self._direct: Call | None = None  # what is done without this task, in its innermost block
-        self._asked: Ask | None = None  # what the agent owes an answer to
+        self._asked: Job | None = None  # what the worker owes an answer to
         self._ended = False
-        self.below: Agent | None = None  # that of the same caller, in a call that was interrupted
+        self.below: Worker | None = None  # that of the same caller, in a call that was interrupted
 
     @property
     def owes(self) -> bool:
         """True while its caller waits for an answer."""
         return self._asked is not None
 
-    def give(self, ask: Ask) -> None:
-        """Take an ask; called in the loop."""
+    def give(self, job: Job) -> None:
+        """Take a job; called in the loop."""
         if self._ended:
-            ask.reply(None, _closed() if self._agents.closed else RuntimeError(_LEFT))
+            job.reply(None, _closed() if self._workers.closed else RuntimeError(_LEFT))
             return
-        self._asks.append(ask)
+        self._jobs.append(job)
         if self._sleeping:
             self._sleeping = False
             assert self._task is not None
@@ -255,7 +255,7 @@ class Agent:
         self._direct = call
         return True
 
-    def retire(self) -> None:
+    def leave_blocks(self) -> None:
         """Leave all blocks: the loop ends."""
         if self._shield is not None:
             self._shield.shield = False
@@ -273,21 +273,21 @@ class Agent:
         _working.set(self)
         try:
             while True:
-                ask = await self._next()
-                if isinstance(ask, Leave):
-                    ask.reply(None, RuntimeError(_LEFT))
+                job = await self._next()
+                if isinstance(job, Leave):
+                    job.reply(None, RuntimeError(_LEFT))
                     continue
-                if self._agents.finishing:
-                    ask.reply(None, _closed())
+                if self._workers.finishing:
+                    job.reply(None, _closed())
                 else:
-                    await self._carry_out(ask)
-                if not self._agents.rest(self):
+                    await self._carry_out(job)
+                if not self._workers.rest(self):
                     return
         finally:
             self._ended = True
             self._answer(None, _closed())
-            for ask in self._asks:
-                ask.reply(None, _closed())
+            for job in self._jobs:
+                job.reply(None, _closed())
 
     async def body(self, value: Any, function: Callable[..., object] | None = None) -> Any:
         """Have the caller run a body, and do the caller's calls meanwhile. Returns or raises what the body
@@ -300,19 +300,19 @@ class Agent:
         self._answer(body, None)
         try:
             while True:
-                ask = await self._next_in(body)
-                if isinstance(ask, Call):
-                    await self._carry_out(ask)
-                elif ask.body is body:
-                    self._asked = ask
+                job = await self._next_in(body)
+                if isinstance(job, Call):
+                    await self._carry_out(job)
+                elif job.body is body:
+                    self._asked = job
                     break
-                elif ask.body in self._bodies:
-                    self._asks.appendleft(ask)
+                elif job.body in self._bodies:
+                    self._jobs.appendleft(job)
                     call.cancel()
                     await trio.lowlevel.checkpoint()
                 else:
-                    ask.reply(None, RuntimeError(_LEFT))
-            return await ask.carry_out()
+                    job.reply(None, RuntimeError(_LEFT))
+            return await job.carry_out()
         finally:
             self._bodies.pop()
             body.over = True
@@ -351,17 +351,17 @@ class Agent:
         self._answer(value, failure)
         del failure  # it refers to itself by its traceback
 
-    async def _next(self) -> Ask:
-        while not self._asks:
+    async def _next(self) -> Job:
+        while not self._jobs:
             self._sleeping = True
             await trio.lowlevel.wait_task_rescheduled(self._abort)
-        return self._asks.popleft()
+        return self._jobs.popleft()
 
-    async def _next_in(self, body: Body) -> Ask:
+    async def _next_in(self, body: Body) -> Job:
         try:
             return await self._next()
         except trio.Cancelled:
-            if self._agents.closed:
+            if self._workers.closed:
                 raise
         if self._direct is not None:
             self._direct.cancel()
@@ -369,30 +369,30 @@ class Agent:
         with trio.CancelScope(shield=True) as self._shield:
             self._shielded = True
             try:
-                ask = await self._next()
+                job = await self._next()
             finally:
                 self._shielded = False
-        return ask
+        return job
 
     def _abort(self, raise_cancel: object) -> trio.lowlevel.Abort:
         self._sleeping = False
         return trio.lowlevel.Abort.SUCCEEDED
 
 
-_working: ContextVar[Agent] = ContextVar("working")
+_working: ContextVar[Worker] = ContextVar("working")
 
 
 async def enter(block: AnyBlock) -> bool:
-    """Enter a block for the caller of this agent, and leave it when the caller does. Returns whether the
+    """Enter a block for the caller of this worker, and leave it when the caller does. Returns whether the
     block has swallowed the error of its body."""
-    agent = _working.get()
+    worker = _working.get()
     if isinstance(block, AbstractAsyncContextManager):
         async with block as value:
-            await agent.body(value)
+            await worker.body(value)
             return False
     else:
         with block as value:
-            await agent.body(value)
+            await worker.body(value)
             return False
     return True  # type: ignore[unreachable]
 
@@ -415,8 +415,8 @@ def _closed() -> ClosingError:
     return ClosingError(message="the client was closed")
 
 
-class Agents:
-    """The agents of a loop.
+class Workers:
+    """The workers of a loop.
 
     :ivar closed: whether the loop is ending.
     :ivar finishing: whether all clients are closed; ``finished`` is set when no caller is in a block any
@@ -428,19 +428,19 @@ class Agents:
         self.finished = trio.Event()
         self.finishing = False
         self._nursery: trio.Nursery | None = None
-        self._busy: dict[object, Agent] = {}  # by their callers
-        self._idle: list[Agent] = []
+        self._busy: dict[object, Worker] = {}  # by their callers
+        self._idle: list[Worker] = []
 
     def open(self, nursery: trio.Nursery) -> None:
-        """Begin: agents are tasks of this nursery."""
+        """Begin: workers are tasks of this nursery."""
         self._nursery = nursery
 
     def finish(self) -> bool:
         """End when no caller is in a block any more: all clients are closed. Returns whether that is already
         so."""
         self.finishing = True
-        for agent in self._working():
-            agent.finish()
+        for worker in self._working():
+            worker.finish()
         if not self._busy:
             self.finished.set()
         return not self._busy
@@ -449,66 +449,66 @@ class Agents:
         """Leave all blocks, and end."""
         assert self._nursery is not None
         self.closed = True
-        for agent in self._working():
-            agent.retire()
+        for worker in self._working():
+            worker.leave_blocks()
         self._nursery.cancel_scope.cancel()
 
-    def _working(self) -> Iterator[Agent]:
-        for agent in self._busy.values():
-            each: Agent | None = agent
+    def _working(self) -> Iterator[Worker]:
+        for worker in self._busy.values():
+            each: Worker | None = worker
             while each is not None:
                 yield each
                 each = each.below
 
-    def dispatch(self, ask: Ask) -> None:
-        """Give an ask to the agent of its caller."""
-        ask.taken = True
-        if isinstance(ask, Leave):
-            ask.body.agent.give(ask)
+    def dispatch(self, job: Job) -> None:
+        """Give a job to the worker of its caller."""
+        job.taken = True
+        if isinstance(job, Leave):
+            job.body.worker.give(job)
             return
-        agent = self._busy.get(ask.holder)
-        interrupted = agent is not None and agent.owes
-        if ask.waits_for_requests and (agent is None or interrupted or agent.do_directly(ask)):
-            ask.do_directly()
+        worker = self._busy.get(job.holder)
+        interrupted = worker is not None and worker.owes
+        if job.waits_for_requests and (worker is None or interrupted or worker.do_directly(job)):
+            job.do_directly()
             return
-        ask.forget()
-        if agent is None or interrupted:
+        job.forget()
+        if worker is None or interrupted:
             if self.finishing or self.closed:
-                ask.reply(None, _closed())
+                job.reply(None, _closed())
                 return
-            below, agent = agent, self._idle.pop() if self._idle else self._hire()
-            self._busy[ask.holder] = agent
-            agent.holder, agent.below = ask.holder, below
-        agent.give(ask)
+            below, worker = worker, self._idle.pop() if self._idle else self._start_worker()
+            self._busy[job.holder] = worker
+            worker.holder, worker.below = job.holder, below
+        worker.give(job)
 
     def allow(self, call: Call) -> bool:
         """Return whether a call may be done by its caller, in the blocks that the caller is in. Called while
         the loop waits."""
-        agent = self._busy.get(call.holder)
-        return agent is None or agent.do_directly(call)
+        worker = self._busy.get(call.holder)
+        return worker is None or worker.do_directly(call)
 
-    def _hire(self) -> Agent:
+    def _start_worker(self) -> Worker:
         assert self._nursery is not None
-        agent = Agent(self)
-        self._nursery.start_soon(agent.run)
-        return agent
+        worker = Worker(self)
+        self._nursery.start_soon(worker.run)
+        return worker
 
-    def rest(self, agent: Agent) -> bool:
-        """Note that an agent has done what its caller asked. Returns whether it is still needed."""
-        top = self._busy[agent.holder]
-        if top is not agent:  # its caller was interrupted, and is in another call
-            while top.below is not agent:
+    def rest(self, worker: Worker) -> bool:
+        """Note that a worker has done what its caller asked. Returns whether it is still needed."""
+        top = self._busy[worker.holder]
+        if top is not worker:  # its caller was interrupted, and is in another call
+            while top.below is not worker:
                 assert top.below is not None
                 top = top.below
-            top.below = agent.below
-        elif agent.below is not None:
-            self._busy[agent.holder] = agent.below
+            top.below = worker.below
+        elif worker.below is not None:
+            self._busy[worker.holder] = worker.below
         else:
-            del self._busy[agent.holder]
-        agent.holder = agent.below = None
+            del self._busy[worker.holder]
+        worker.holder = worker.below = None
         if self.finishing and not self._busy:
             self.finished.set()
-        if self.closed or len(self._idle) >= _IDLE_AGENTS:
+        if self.closed or len(self._idle) >= _IDLE_WORKERS:
             return False
-        self._idle.append(agent)
+        self._idle.append(worker)
         return True
