@@ -137,7 +137,7 @@ def test_the_times_of_an_ensemble() -> None:
         assert ask(url, "/ensemble/advance", {"seconds": 0.049})["servers"][1]["role"] == "looking"
         assert ask(url, "/ensemble/advance", {"seconds": 0.001})["servers"][1]["role"] == "leader"
         alone = ask(server.url, "/servers", {"election_ms": 50})
-        assert (alone["status"], "election_ms is for an ensemble" in alone["detail"]) == (400, True)
+        assert (alone["status"], "election_ms is only for an ensemble" in alone["detail"]) == (400, True)
         wrong = ask(server.url, "/servers", {"ensemble": 3, "election_ms": -1})
         assert (wrong["status"], "election_ms must be at least 0, not -1" in wrong["detail"]) == (400, True)
         none = ask(server.url, "/servers", {"ensemble": 3, "config": {"syncLimit": 0}})
