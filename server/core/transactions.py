@@ -8,7 +8,7 @@ transaction's session. The rules are at the head of :mod:`.engine`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...protocol.constants import Perms
 from ...protocol.errors import ZooKeeperError
@@ -27,6 +27,11 @@ from .znode import Znode
 _READ = Perms.READ.value
 NO_REQUEST = bytes(8)
 """The request of a transaction without a client: a header with an xid of 0."""
+
+
+NotePart: TypeAlias = Callable[[type[Effect], Any, Znode, Any], object]
+"""Takes a part of a multi: the kind and the fields of its effect, the znode of the path, and the znode that
+was changed."""
 
 
 class Transactions:
@@ -78,6 +83,15 @@ class Transactions:
     ) -> list[Change]:
         """Carry out the operations of a multi: :func:`.operations.multi.carry_out`, which the engine has."""
         raise NotImplementedError
+
+    def note_parts(self, changes: list[Change]) -> NotePart | None:
+        """Return a function to call with each part of a multi that is applied; None if nobody must know.
+
+        :param changes: gets the changes for :meth:`written_together`.
+        """
+        if not (self.watches.watchers or self.is_recorded):
+            return None
+        return lambda kind, fields, node, at: changes.append((kind(*fields), node, at))
 
     def written(
         self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode

@@ -138,15 +138,15 @@ def carry_out(
     :returns: the changes; none if there are neither watchers nor a history.
     """
     change, zxid, time = engine.tree.change, engine.zxid, engine.time
-    heard = bool(engine.watches.watchers) or engine.is_recorded
     changes: list[Change] = []
+    note = engine.note_parts(changes)
     parts, append = PARTS, results.append
     for op, request in requests:
         resolve, with_stat, result = parts[op]
         kind, fields, at = resolve(engine, client, request)
         node = change(kind, fields, at, zxid, time)
-        if heard:
-            changes.append((kind(*fields), node, at))
+        if note is not None:
+            note(kind, fields, node, at)
         if kind is Create:
             path = fields[0].encode()
             result += _LENGTH(len(path)) + path
