@@ -330,7 +330,7 @@ def test_nothing_is_left_of_tls_clients_that_stayed_for_long() -> None:
             return server.server.memory()
 
         crowd()
-        memory = [crowd() for _ in range(size(4, 20))]
+        memory = [crowd() for _ in range(size(6, 20))]
         # the median: the allocator takes a few MB at a time
         each = statistics.median(after - before for before, after in itertools.pairwise(memory)) / count
         assert each < 6000, f"{each:,.0f} bytes of each client are left"

@@ -34,7 +34,7 @@ from .servers import CONFIG, Server
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 SETTINGS = settings(
-    max_examples=3000 if NIGHTLY else 45,
+    max_examples=3000 if NIGHTLY else 150,
     stateful_step_count=100 if NIGHTLY else 50,
     deadline=None,
     suppress_health_check=list(HealthCheck),

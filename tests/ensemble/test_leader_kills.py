@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections import Counter
 
@@ -24,7 +23,7 @@ from .history import Fate, History, Read, Write, violations
 
 PATHS = ("/r0", "/r1", "/r2")
 CLIENTS = 6
-ROUNDS = 6 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 3
+ROUNDS = 6
 PROGRESS = 30
 """How many operations every client has to complete between two blows."""
 PATIENCE = 180.0

@@ -3,7 +3,6 @@ connections that are cut: the rows of recipe-rules.md D.13 that have a star."""
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter as Tally
 from collections.abc import Awaitable, Callable, Iterator
@@ -39,8 +38,8 @@ from ..support.waiting import until
 
 pytestmark = pytest.mark.row("F12", "F13")
 
-KILLS = 3 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 2
-PROGRESS = 5 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 3
+KILLS = 3
+PROGRESS = 5
 """How many steps further everybody has to come between two blows."""
 PATIENCE = 180.0
 """Seconds in which they must: an election takes less than one."""

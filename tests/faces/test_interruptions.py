@@ -27,7 +27,7 @@ from ..support.signals import SIGNAL, Points
 from ..support.waiting import wait_until
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-STRIDE = 1 if NIGHTLY else 37
+STRIDE = 1 if NIGHTLY else 23
 MOST = 20_000
 """More points than the longest use has."""
 LEAST = 20

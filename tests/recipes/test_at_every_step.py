@@ -1,10 +1,8 @@
 """Cancelled, disconnected or expired before any step that trio's scheduler takes (recipe-rules.md D.13: F20,
-F1 to F5, F6 to F9): no znode, watch or task is left (I-3, I-4), and the recipe works as before. Every
-second step is tried, and each where HYPOTHESIS_PROFILE=nightly."""
+F1 to F5, F6 to F9): no znode, watch or task is left (I-3, I-4), and the recipe works as before."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -48,8 +46,6 @@ LOST = (LockLost, BarrierBroken, SessionExpiredError)
 STALE = "/together/ready"  # the next round knows it by its age (trap E-21)
 MOST = 3000
 """More steps than the longest scenario has."""
-STRIDE = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 3
-"""How many steps are between two that are tried."""
 
 
 class Before(trio.abc.Instrument):
@@ -248,7 +244,7 @@ async def at_every_step(
     await settle(zk)
     persistent = znodes(lab, "persistent")
     tasks = trio.lowlevel.current_statistics().tasks_living
-    for number in range(1, MOST, STRIDE):
+    for number in range(1, MOST):
         trio._core._run._r.seed(number)  # in which order tasks run: the same when a failure is looked into
         async with trio.open_nursery() as nursery:
             nursery.start_soon(rival, other)

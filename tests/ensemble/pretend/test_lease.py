@@ -35,7 +35,7 @@ from pyzk.recipes import (
 from .place import Place, in_virtual_time, open_place
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-SCHEDULES = 600 if NIGHTLY else 8
+SCHEDULES = 600 if NIGHTLY else 16
 """For each recipe."""
 TICK = 2.0
 """Seconds; as in the sample configuration of the real server, and ``syncLimit`` likewise."""

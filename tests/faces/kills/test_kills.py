@@ -34,7 +34,7 @@ MADE_BY_OTHERS = {"Grant", "Grants", "Term", "WriteGrant"}
 
 faces = pytest.mark.parametrize(
     "face",
-    [face for face in DRIVERS if NIGHTLY or face.name in ("blocking", "aio")],
+    [face for face in DRIVERS if NIGHTLY or face.name != "uvloop"],
     ids=lambda face: face.name,
 )
 

@@ -238,7 +238,7 @@ async def keep(cache: Cache, replay: Replay, task_status: trio.TaskStatus[None])
 
 
 @settings(  # type: ignore[union-attr]
-    max_examples=2 * settings.default.max_examples, phases=[Phase.explicit, Phase.generate]
+    max_examples=3 * settings.default.max_examples, phases=[Phase.explicit, Phase.generate]
 )
 @given(seed=st.integers(0, 2**32))
 def test_what_follows_ends_as_the_tree_does(seed: int) -> None:

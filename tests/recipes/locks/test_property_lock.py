@@ -21,7 +21,7 @@ from .schedules import run_schedule, steps
 pytestmark = pytest.mark.row("I-1", "I-2", "I-3", "I-4", "I-5", "I-6", "I-7", "I-8", "I-9")
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"
-EXAMPLES = 2_000 if NIGHTLY else 25
+EXAMPLES = 2_000 if NIGHTLY else 80
 
 KINDS = {"lock": ["lock"], "read and write": ["read", "write", "lock"]}
 NAMINGS = {

@@ -29,7 +29,7 @@ from .semaphores import GATE, LEASES, children
 pytestmark = pytest.mark.row("I-2", "I-3", "I-4", "I-6", "I-8", "I-9", "I-10")
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"
-EXAMPLES = 10_000 if NIGHTLY else 50
+EXAMPLES = 10_000 if NIGHTLY else 200
 
 CLIENTS = 5
 LIMIT = 3
