@@ -175,7 +175,7 @@ class Waiter(Generic[T]):
         self._lock.release()
 
     def pause(self) -> None:
-        """Wait for the answer. An exception such as KeyboardInterrupt ends the wait; it can be repeated."""
+        """Wait for the answer. An exception such as KeyboardInterrupt ends the wait; then call this again."""
         if not self._answered:  # an exception may have come just after the lock
             self._lock.acquire()
 

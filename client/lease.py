@@ -27,7 +27,7 @@ our
 session, and it sends the report before it passes the answer on to us. (If the ping took less than a twelfth
 of ``T``, the report was sent even before our request, in the same stream: the leader had it when it answered.
 A slow link, as long as all messages take equally long, changes nothing.) The leader takes the report at or
-after ``m``, and waits for ``T`` from there. What a new leader gives is later still.
+after ``m``, and waits for ``T`` from then on. A new leader's deadline is later still.
 
 ``T`` is the shortest timeout that servers have granted the session. Servers with other limits may grant a
 longer timeout at the next handshake, but a new leader does not know it.

@@ -100,8 +100,8 @@ class TakenError(Exception):
 class Exchange:
     """A request on loan, and its reply.
 
-    :ivar outcomes: the outcomes of the steps: how many bytes were sent, then the bytes that came; at the end
-        an OSError.
+    :ivar outcomes: the outcomes of the steps: the number of bytes that were sent, then the bytes that came. A
+        step that fails leaves its OSError, as the last outcome.
     :ivar adopt: called in the loop when the loop continues it.
     :ivar claim: empty once the thread or the loop has concluded that the exchange is over.
     :ivar sent_at: a time in seconds of ``time.monotonic()``, like ``received_at``.

@@ -6,7 +6,7 @@ and docs/ensemble.md with it.
 
 1. A verb has the name of its method: ``hold_acks``. A terminal has a dash for each underscore, and
    takes the underscore too.
-2. An argument has the name of the parameter and of the field in JSON.
+2. An argument, the parameter of its method and its field in JSON have the same name.
 3. A server is named by its number, or by ``leader``: the server that leads when the verb begins.
 4. Arguments that are not given are not sent: then the default of the method holds.
 """

@@ -124,7 +124,7 @@ def reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...
 def decode_fields(data: bytes, pos: int, reread: Reread = reread_create) -> list[tuple[int, tuple[Any, ...]]]:
     """Decode as :func:`decode_multi` does, each record as a plain tuple of its values.
 
-    :param reread: the create as the decoder reads it.
+    :param reread: makes the op code and the fields that the decoder reads from a create.
     :raises JuteError: the body is malformed.
     """
     transactions, reads = _readers(reread)

@@ -5,11 +5,10 @@ The rules:
 * A value is recognised by the version and the mzxid of its znode. :meth:`SharedValue.compare_and_set`
   writes with the version, so it fails if any client has written since the value was read.
 * A request without a reply may have been carried out. It cannot be carried out later: a request of a
-  session that continues on another connection, or has ended, is refused (recipe-rules.md 0.11). So one look
-  after a sync decides.
-* Without markers that look compares the mzxid. If the value was written since, the writer cannot be known,
-  and
-  :class:`.AmbiguousResult` is raised.
+  session that continues on another connection, or has ended, is refused (recipe-rules.md 0.11). So one read
+  after a sync shows whether the request was carried out.
+* Without markers that read compares the mzxid. If the value was written since, the writer cannot be known,
+  and :class:`.AmbiguousResult` is raised.
 * With ``exactly_once`` each write also creates a marker, in the same transaction: see :mod:`.markers`. The
   marker tells what happened, also in a later session.
 * :meth:`SharedValue.set` repeats a write without a reply. This may undo a write of another client.

@@ -31,7 +31,7 @@ _LEVEL: Final = 6
 
 
 class FileError(ValueError):
-    """A file is damaged, or none of the kind.
+    """A file is damaged, or is not of the kind that was expected.
 
     :ivar offset: the byte at which the fault shows, from 0. For a compressed file it counts uncompressed
         bytes.

@@ -1,10 +1,9 @@
 """Jute, ZooKeeper's record encoding (wire.md section 2), compiled from declarations.
 
 A record is a class whose annotations are jute types (:mod:`.types`). ``@record`` turns it into an attrs
-class, and compiles one encoder and one decoder for it at their first use (:mod:`.compile`), as attrs itself
-makes methods. The meaning of a boolean, a null or a malformed string is written once, here and in
-:mod:`.values`. Decoding malformed input raises :class:`JuteError` and nothing else. Bytes after the last
-field are ignored.
+class, and compiles one encoder and one decoder for it at their first use (:mod:`.compile`). The meaning of a
+boolean, a null or a malformed string is written once, here and in :mod:`.values`. Decoding malformed input
+raises :class:`JuteError` and nothing else. Bytes after the last field are ignored.
 
 From this declaration::
 

@@ -161,7 +161,8 @@ class Party(Running):
         return Changes(self)
 
     async def describe(self, names: Iterable[str], known: Mapping[str, Member]) -> dict[str, Member]:
-        """Find the members among the children, by their names. A member that is gone again is left out.
+        """Find the members among the children, by their names. A member that has left meanwhile is not in the
+        result.
 
         :param known: members that were read before.
         """

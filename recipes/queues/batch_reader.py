@@ -42,7 +42,7 @@ above 1 MB by default (recipe-rules.md trap E-42)."""
 class Supply:
     """The items that can be taken now.
 
-    :param clock: returns the time in seconds since the epoch, for layouts whose items are due at a time.
+    :param clock: returns the time in seconds since the epoch, for layouts whose items have a due time.
     """
 
     def __init__(self, location: QueueLocation, clock: Callable[[], float]) -> None:

@@ -1,6 +1,6 @@
 """Configuration: settings, zoo.cfg and its keys, TLS material.
 
-``zoocfg`` reads a file. ``properties`` has its syntax, ``overrides`` the keys from elsewhere. ``reading``
-reads each key by the tables of ``zookeys``; ``rules`` and ``servers`` read several keys together. The
-results are values with their sources, ``given``, from which ``settings`` are made.
+``zoocfg`` reads a file. ``properties`` has its syntax, ``overrides`` the keys of environment variables and
+``--set``. ``reading`` reads each key by the tables of ``zookeys``; ``rules`` and ``servers`` read several
+keys together. The results are values with their sources, ``given``, from which ``settings`` are made.
 """

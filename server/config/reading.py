@@ -40,7 +40,7 @@ _OF_PRETENDED = {
 
 
 class Reading:
-    """One file while it is read, with the keys from elsewhere.
+    """One file while it is read, with the keys of environment variables and ``--set``.
 
     :ivar name: the name of the file in errors and warnings.
     :ivar given: values by field of :class:`Settings`.

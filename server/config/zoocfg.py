@@ -37,7 +37,8 @@ def interpret(
 
     :param name: the name of the file in errors and warnings.
     :param port_given: whether the port comes from elsewhere, so that the file needs none.
-    :param beside: keys from elsewhere, which win over the file. The last of equal keys wins.
+    :param beside: keys of environment variables and ``--set``, which win over the file. The last of equal
+        keys wins.
     :param ensemble: whether a pretend ensemble is requested elsewhere: its keys count without ``server.N``
         lines.
     :raises ConfigError: the text cannot be used.

@@ -82,6 +82,6 @@ class Elections:
         return not (one.is_held_up or other.is_held_up or self._ensemble.links.is_cut(one, other))
 
     def _end_of_log(self, member: Member) -> tuple[int, ...]:
-        """Return the key of the election: the last epoch of a server, and the length of its log, in
-        committed and in only proposed entries."""
+        """Return the key of the election: the last epoch of a server, and the length of its log
+        in entries: the committed ones and the proposed ones."""
         return member.epoch, member.logged, len(self.proposed(member))

@@ -3,8 +3,8 @@
 A new leader is a new object: its epoch is higher, its clocks start afresh, its first check for containers
 comes one whole interval later (ensemble.md 2.10, 3.12, 5.4). The rules:
 
-* Writes are prepared one after the other. Each is checked against the state after all earlier writes, also
-  the only proposed ones. Refused writes take a zxid too.
+* Writes are prepared one after the other. Each is checked against the state after all earlier writes,
+  including those that are proposed but not yet committed. Refused writes take a zxid too.
 * An entry is committed once a quorum has it, in the order of the log, and then sent to every server that
   follows.
 * While entries are committed and applied at once, they are prepared in the tree of the leader's own server,

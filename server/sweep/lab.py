@@ -103,8 +103,8 @@ class BaseLab:
 
 class Lab(BaseLab):
     """
-    :ivar server: the controls of the server, to look at its tree, for instance. In an ensemble, of the server
-        that has applied the most.
+    :ivar server: the controls of the server, to look at its tree, for instance. In an ensemble, the controls
+        of the server that has applied the most transactions.
     :ivar ensemble: the controls of the ensemble; None without one.
     :ivar tasks: the tasks of running functions, by client.
     """

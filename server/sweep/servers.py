@@ -72,7 +72,7 @@ class Servers:
     :param local: the controls of the server, or of the ensemble.
     :ivar ensemble: the controls of the ensemble; None for a single server.
     :ivar each: the controls of each server.
-    :ivar whole: the controls of the server; in an ensemble, of the server that has applied the most.
+    :ivar whole: the controls of the server; in an ensemble, the controls of the server that has applied most.
     """
 
     def __init__(self, local: LocalServer | LocalEnsemble) -> None:

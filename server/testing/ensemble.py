@@ -37,7 +37,8 @@ from .running import HISTORY_LIMIT
 from .running_ensemble import RunningEnsemble
 
 _WHOLE = 60
-"""Seconds: a frozen clock starts at a multiple of this, where most ticks begin too."""
+"""Seconds: a frozen clock starts at a multiple of this number, which is a whole number of ticks for most tick
+times."""
 
 T = TypeVar("T")
 

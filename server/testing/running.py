@@ -109,11 +109,11 @@ class Running(Advised):
         return stream
 
     def each(self) -> Iterable[Running]:
-        """Return the servers that this is: one."""
+        """Return this server, the only one. An ensemble returns all of its servers."""
         return (self,)
 
     def leader_first(self) -> list[Running]:
-        """Return the servers that this is: one."""
+        """Return this server, the only one. An ensemble begins with its leader."""
         return [self]
 
     # --- who wants to know what happens ------------------------------------------------------------------

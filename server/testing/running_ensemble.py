@@ -115,7 +115,7 @@ class RunningEnsemble(Advised):
         self.host.ensemble.now = max(self.host.ensemble.now, self.now_ms())
 
     def each(self) -> Iterable[Running]:
-        """Return the servers that this is."""
+        """Return the servers of the ensemble."""
         return self.parts.values()
 
     def leader_first(self) -> list[Running]:

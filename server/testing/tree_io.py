@@ -2,7 +2,7 @@
 
 * Contents are a mapping of paths or names to data. Use a :class:`Node` for a znode that has more than data:
   an ACL, a kind, children. ``...`` stands for a znode with any data.
-* Missing parents are created. Loading works like a client's multi, so watches fire and the history has it,
+* Missing parents are created. Loading works like a client's multi, so watches fire and the history shows it,
   but ACLs are not checked.
 * ``/zookeeper`` is the server's own: it is neither dumped nor compared.
 * A comparison lists every difference, not only the first.

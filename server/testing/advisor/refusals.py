@@ -27,7 +27,7 @@ class Refusals(Generic[T]):
         self._open[client.id][path] = 0, what
 
     def taken(self, client: Client, exchange: Exchange) -> list[T]:
-        """List the refusals that the client accepts, as its next exchange shows."""
+        """Note an exchange of the client, and return the refusals that the client has accepted with it."""
         found = self._open.get(client.id)
         if not found:
             return []
