@@ -42,11 +42,15 @@ ROUNDS = 5 if NIGHTLY else 2
 
 def waits(pid: int, face: str) -> bool:
     """Whether the main thread of a stopped process was in a system call that waits. An event loop that waits
-    for another thread (a futex) waits for the interpreter, in the middle of its work."""
-    call = Path(f"/proc/{pid}/syscall").read_text().split()[0]
+    for another thread (a futex) waits for the interpreter, in the middle of its work. One that polls with a
+    timeout of 0 has tasks that are ready to run."""
+    call, *arguments = Path(f"/proc/{pid}/syscall").read_text().split()
+    if call in _POLLING[platform.machine()] and int(arguments[3], 16) == 0:
+        return False
     return call in _WAITING[platform.machine()] or (face == "threads" and call in ("202", "98"))
 
 
+_POLLING = {"x86_64": {"232", "281"}, "aarch64": {"22"}}  # epoll_wait, epoll_pwait
 _WAITING = {  # epoll_wait, epoll_pwait, epoll_pwait2, nanosleep, clock_nanosleep
     "x86_64": {"232", "281", "441", "35", "230"},
     "aarch64": {"22", "441", "101", "115"},
