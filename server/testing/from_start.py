@@ -2,7 +2,7 @@
 
 A command that starts must not wait for the test kit, and a server without clients needs none of it. So this
 gate notes what the first clients do, and has :mod:`.recent` record everything from their first request on:
-that import takes some 20 ms, once.
+that import takes 20 to 40 ms, once.
 """
 
 from __future__ import annotations
