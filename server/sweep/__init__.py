@@ -1,4 +1,4 @@
-"""Every fault at every request, and every order of requests: does a user's code hold?
+"""Test a user's code with every fault at every request, and with every order of the requests.
 
     from pyzk.server.testing import sweep
 
@@ -14,8 +14,9 @@
     def test_lock():
         sweep(scenario)
 
-All clients meet at the server. So the server can hold each request, let them go on in any order, and do to
-each of them what a network can do. :mod:`.explore` has the rules, :mod:`.faults` the faults.
+All clients send their requests to the server. So the server can hold the requests, handle them in any order,
+and do to each request what a network can do. :mod:`.explore` has the rules, and :mod:`.faults` has the
+faults.
 """
 
 from __future__ import annotations
@@ -48,27 +49,28 @@ def sweep(
 ) -> Report:
     """Run a scenario with every fault at every request, and in every order of its requests.
 
-    The same call comes to the same findings, if the budget is not used up earlier.
+    The same call has the same findings, unless the budget ends the sweep before.
 
     :param scenario: an async function that takes a :class:`Lab`, for clients of :mod:`pyzk.client`; or a
         plain function that takes a :class:`.threads.lab.ThreadLab`, for clients in threads. It runs hundreds
         of times, each time with a server of its own, in virtual time.
-    :param faults: names of :data:`FAULTS`; by default the faults that a ZooKeeper shows; ``"keeper"`` for
-        the faults of
-        ClickHouse Keeper, too; None for none. Some come by name only, such as ``restart-empty``.
-    :param orders: ``"some"``: as many as fit into the budget; ``"all"``: all that differ, however long it
-        takes; None for the one order in which each client acts in turn.
-    :param budget: seconds of real time.
-    :param replay: a token out of a report: run that only.
-    :param allow: cells that may fail, as globs: ``"*-gone-after"``, ``"a5-*"``.
-    :param first: tokens to try before everything else, such as those that failed last time.
-    :param ensemble: run an ensemble of so many servers, at least 3: its followers may lag, its leader may
-        die. None for a single server.
-    :returns: what was tried.
-    :raises SweepFailed: something does not hold; an AssertionError, whose text is the report.
-    :raises NotControlled: something else than the order of requests decides what the scenario does.
-    :raises ValueError: a wrong token, or name of a fault; or fewer than 3 servers in an ensemble.
-    :raises TypeError: the scenario is no function.
+    :param faults: names of :data:`FAULTS`; by default the faults that a ZooKeeper shows. ``"keeper"`` adds
+        the faults of ClickHouse Keeper; None means no faults. Some faults must be named, such as
+        ``restart-empty``.
+    :param orders: ``"some"``: as many orders as fit into the budget; ``"all"``: all orders that differ, even
+        beyond the budget; None: only the order in which each client acts in turn.
+    :param budget: the time of the sweep, in seconds of real time.
+    :param replay: a token from a report: the sweep runs only this token.
+    :param allow: the cells that may fail, as globs: ``"*-gone-after"``, ``"a5-*"``.
+    :param first: tokens that are tried before everything else, such as the tokens that failed last time.
+    :param ensemble: the number of servers in an ensemble, at least 3: its followers may lag, and its leader
+        may die. None for a single server.
+    :returns: the report of what was tried.
+    :raises SweepFailed: a run fails; this is an AssertionError, and its text is the report.
+    :raises NotControlled: something other than the order of requests decides what the scenario does.
+    :raises ValueError: a token is wrong, a fault has an unknown name, or an ensemble has fewer than 3
+        servers.
+    :raises TypeError: the scenario is not a function.
     """
     if not callable(scenario):
         raise TypeError("a scenario is a function that takes a lab: async def scenario(lab): ...")

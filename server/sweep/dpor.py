@@ -1,8 +1,11 @@
-"""All orders that differ: dynamic partial order reduction (Flanagan, Godefroid; POPL 2005), with sleep sets.
+"""Finds all orders that differ, by dynamic partial order reduction with sleep sets.
 
-Two orders are the same if one becomes the other by exchanging neighbours whose footprints do not touch. Each
-run is looked through for pairs of steps that race: then the later one is tried before the earlier one, in a
-run to come. A step that was tried at a place sleeps there until something comes that depends on it.
+The paper is by Flanagan and Godefroid (POPL 2005).
+
+Two orders are the same if one order becomes the other when neighbours whose footprints do not touch change
+places. After each run the explorer searches the run for pairs of steps that race. A later run tries the later
+step of a pair before the earlier step. A step that was tried at a place sleeps there until a step comes that
+depends on it.
 """
 
 from __future__ import annotations
@@ -20,9 +23,9 @@ from .orders import Order
 class _Place:
     """One place in a run where a step was chosen.
 
-    :ivar chosen: the actor of the present run.
+    :ivar chosen: the actor that acts here in the present run.
     :ivar wanted: the actors that must be tried here.
-    :ivar asleep: the clients that were tried, with their steps, here or further up.
+    :ivar asleep: the actors that were tried here or at an earlier place, with their steps.
     """
 
     steps: dict[str, Step]
@@ -36,19 +39,19 @@ class _Place:
 
 
 class Diverged(Exception):
-    """A run differs from an earlier run with the same order: something other than the order decides."""
+    """A run differs from an earlier run with the same order, so something other than the order decides."""
 
 
 class Explorer:
-    """Plans run after run::
+    """Plans the runs, one after the other::
 
         explorer = Explorer()
         while explorer.more:
             ...  # a run with explorer.order()
             explorer.learn()
 
-    :ivar runs: the number of runs, without runs that turned out to repeat others.
-    :ivar more: whether there are more to come.
+    :ivar runs: the number of runs, without the runs that repeated an earlier run.
+    :ivar more: whether more runs are planned.
     """
 
     def __init__(self) -> None:
@@ -78,7 +81,7 @@ class Explorer:
 
     def _find_races(self) -> None:
         steps = [place.step for place in self._places]
-        before: list[set[int]] = []  # what each step comes after by necessity
+        before: list[set[int]] = []  # for each step, the earlier steps that it must come after
         for late, step in enumerate(steps):
             own: set[int] = set()
             before.append(own)
@@ -95,7 +98,7 @@ class Explorer:
                 own.add(early)
 
     def _want(self, early: int, late: int, own: set[int], steps: list[Step]) -> None:
-        """Try ``late`` before ``early``, or a step that leads to ``late``."""
+        """Plan to try ``late`` before ``early``, or else a step that must come before ``late``."""
         place, actor = self._places[early], steps[late].actor
         if actor in place.steps:
             place.wanted.add(actor)
@@ -107,7 +110,7 @@ class Explorer:
 
 
 class _Planned(Order):
-    """One run: the places that are planned, then the first step that does not sleep."""
+    """The order of one run: first the planned places, then always the first step that does not sleep."""
 
     def __init__(self, places: list[_Place]) -> None:
         self._places = places
@@ -122,7 +125,9 @@ class _Planned(Order):
         if self.at < len(self._places):
             place = self._places[self.at]
             if place.chosen not in steps:
-                raise Diverged(f"{place.chosen} could act here before, and only {', '.join(steps)} can now")
+                raise Diverged(
+                    f"{place.chosen} could act here in an earlier run, but now only {', '.join(steps)} can"
+                )
         else:
             asleep: dict[str, Step] = {}
             if self._places:

@@ -1,4 +1,4 @@
-"""The interface between a run and the kind of clients whose requests it orders."""
+"""The interface between a run and the clients whose requests the run orders, for each kind of clients."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Driver(ABC):
-    """The clients of one run. A run asks its driver when all of them wait.
+    """The clients of one run. A run asks its driver when all clients wait.
 
-    :cvar longest: seconds of virtual time after which a run hangs.
+    :cvar longest: the seconds of virtual time after which a run counts as hung.
     """
 
     longest: ClassVar[float]
@@ -34,25 +34,25 @@ class Driver(ABC):
     def make_lab(self, stage: Stage, nursery: trio.Nursery, excused: str | None) -> BaseLab:
         """Return the argument of the scenario.
 
-        :param nursery: for tasks that live as long as the clients.
+        :param nursery: the nursery for tasks that live as long as the clients.
         :param excused: the client whose session the fault of this run ends.
         """
 
     @abstractmethod
     async def act(self, scenario: Any) -> None:
-        """Run the scenario to its end; raises its error."""
+        """Run the scenario to its end, and raise the error of the scenario."""
 
     def replaced(self) -> AbstractContextManager[object]:
-        """Replace the functions that the clients use, during the run."""
+        """Replace the waiting functions that the clients use, during the run."""
         return nullcontext()
 
     async def settle(self) -> None:
-        """Return when all clients wait for the server, or for a time."""
+        """Return when each client waits for the server, or for a point in time."""
         await trio.testing.wait_all_tasks_blocked()
 
     @property
     def deadline(self) -> float:
-        """When a client acts again by itself, as far as trio does not know."""
+        """The next time when a client acts again by itself, without the times that trio knows."""
         return math.inf
 
     @abstractmethod
@@ -60,16 +60,16 @@ class Driver(ABC):
         """Say where each client waits."""
 
     async def leave(self) -> None:
-        """Have the clients close their sessions, unless they do so when their nursery ends."""
+        """Have the clients close their sessions, unless the end of their nursery closes the sessions."""
         await trio.lowlevel.checkpoint()
 
     def end(self) -> list[BaseException]:
-        """End the remaining clients. Returns the errors that ended clients beside the scenario."""
+        """End the remaining clients. Return the errors that ended clients outside the scenario."""
         return []
 
 
 class TrioDriver(Driver):
-    """Clients of :mod:`pyzk.client`, tasks of the run itself."""
+    """Clients of :mod:`pyzk.client`, which are tasks of the run itself."""
 
     longest = 600.0
     _lab: Lab

@@ -1,19 +1,20 @@
-"""From a scenario to findings: which runs are made, within a budget of time.
+"""Carries out a sweep: which runs are made within a budget of time, and how they become findings.
 
 The rules:
 
-1. The first run has no fault, and each client makes a step in turn. It must pass. It is made twice, and must
-   make the same steps: otherwise something other than the order decides, and no later result counts.
-2. A planted race must be found with the same client (:mod:`.selfcheck`), and in each of its runs either
-   client must be able to act first. Otherwise nothing is controlled.
-3. Faults: each at each request of the first run, in the order of rule 1. A bad cell is run twice, and counts
-   if it is bad in the same way. If there is no time for all, writes come before reads, each kind of request
-   before its repetitions, the faults of :data:`.faults.FIRST` before the others, and those of a request that
-   has failed already last.
-4. Orders: all that differ (:mod:`.dpor`), for half of the time. If these are too many, samplers follow in
-   turn. The first bad order ends the search.
-5. A bad order is run twice as well. It is shortened: fewer switches between clients, then fewer steps that
-   are prescribed.
+1. The first run has no fault, and each client makes a step in turn. This run must pass. It is made twice, and
+   both runs must make the same steps. If not, something other than the order decides, and no later result
+   counts.
+2. The sweep must find a planted race with a client of the same kind (:mod:`.selfcheck`). In each run of the
+   race, each client must be able to act first. If not, the sweep does not control the order.
+3. Faults: each fault is tried at each request of the first run, in the order of rule 1. A bad cell is run
+   twice, and counts if it fails twice in the same way. The time may be too short for all cells. So the first
+   request of each kind comes before its repetitions, the faults of :data:`.faults.FIRST` come before the
+   others, and writes come before reads. The cells of a request that has already failed come last.
+4. Orders: all orders that differ (:mod:`.dpor`) are tried, for half of the time. If there are too many,
+   samplers take turns for the other half. The first bad order ends the search.
+5. A bad order is also run twice. Then it is shortened: first to fewer switches between clients, then to fewer
+   prescribed steps.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ from .subject import Subject
 _RACING: Final = 2
 """Clients of the planted race."""
 _ATTEMPTS: Final = 3
-"""How often a run is repeated that did not follow its order, where that may happen."""
+"""How often a run is tried again if it did not follow its order, where timers of clients also decide."""
 _LONGEST: Final = 300
-"""Only a run with at most this number of steps is shortened. A longer run hangs in a loop."""
+"""The largest number of steps of a run that is shortened. A longer run hangs in a loop."""
 _SHOWN: Final = 3
-"""Kinds of failures of which the least run is shown; the table has all bad cells."""
+"""The number of kinds of failures whose shortest run is shown. The table shows all bad cells."""
 
 
 @attrs.frozen
 class Finding:
-    """A failing run, the shortest of its kind.
+    """A failing run, the shortest run of its kind.
 
-    :ivar token: replays it.
-    :ivar passing: the nearest run that passes; None if there is none.
-    :ivar deciding: the index of the step at which the two part.
+    :ivar token: the token that replays the failing run.
+    :ivar passing: the nearest run that passes; None if no run passes.
+    :ivar deciding: the index of the first step at which the two runs differ.
     """
 
     token: str
@@ -62,12 +63,12 @@ class Finding:
 class Results:
     """The result of a sweep.
 
-    :ivar base: the first run.
-    :ivar bad: the outcomes of bad cells, in the order of the requests.
-    :ivar cells: how many cells were run, of ``all_cells``.
+    :ivar base: the outcome of the first run.
+    :ivar bad: the outcomes of the bad cells, in the order of the requests.
+    :ivar cells: how many of the ``all_cells`` cells were run.
     :ivar orders: how many different orders were run.
-    :ivar exhausted: whether these are all.
-    :ivar seconds: its duration.
+    :ivar exhausted: whether all different orders were run.
+    :ivar seconds: the duration of the sweep, in seconds.
     """
 
     base: Outcome
@@ -82,11 +83,13 @@ class Results:
 
 @attrs.frozen
 class Plan:
-    """
+    """The options of a sweep.
+
     :ivar faults: names of faults.
-    :ivar orders: ``some``: as many as fit; ``all``: all, however long that takes; None.
-    :ivar budget: seconds, for faults and orders together.
-    :ivar allow: cells that may be bad, as globs such as ``*-gone-after``.
+    :ivar orders: ``some``: as many orders as fit into the budget; ``all``: all orders, even beyond the
+        budget; None: no orders.
+    :ivar budget: the seconds for faults and orders together.
+    :ivar allow: the cells that may be bad, as globs such as ``*-gone-after``.
     """
 
     faults: Sequence[str]
@@ -98,8 +101,8 @@ class Plan:
 def carry_out(subject: Subject, plan: Plan, first: Sequence[str] = ()) -> Results:
     """Carry out a sweep.
 
-    :param first: tokens that are tried before everything else; a bad token ends the sweep.
-    :raises NotControlled: see the rules.
+    :param first: tokens that are tried before everything else; a token whose run fails ends the sweep.
+    :raises NotControlled: rule 1 or rule 2 is broken.
     """
     began = time.monotonic()
     results = Results(_base(subject))
@@ -120,9 +123,9 @@ def carry_out(subject: Subject, plan: Plan, first: Sequence[str] = ()) -> Result
 
 
 def replay(subject: Subject, token: str) -> Results:
-    """Run the first run, and then only this token.
+    """Make the first run, and then only the run of this token.
 
-    :raises ValueError: if it is no token.
+    :raises ValueError: the text is not a token.
     """
     began = time.monotonic()
     tokens.read(token)
@@ -132,7 +135,7 @@ def replay(subject: Subject, token: str) -> Results:
 
 
 def _replay(subject: Subject, token: str, base: Outcome) -> Finding | None:
-    """Run a token; returns None if it passes."""
+    """Make the run of a token; return None if the run passes."""
     which = tokens.read(token)
     if isinstance(which, Cell):
         outcome = _judged(subject.run_again(Rounds(), which), base)
@@ -142,7 +145,10 @@ def _replay(subject: Subject, token: str, base: Outcome) -> Finding | None:
 
 
 def _base(subject: Subject) -> Outcome:
-    """:raises NotControlled: two runs alike differ."""
+    """Make the first run twice.
+
+    :raises NotControlled: two runs with the same order differ.
+    """
     first = subject.run(Rounds())
     for _ in range(_attempts(subject)):
         before, first = first, subject.run(Rounds())
@@ -150,8 +156,8 @@ def _base(subject: Subject) -> Outcome:
             break
     else:
         raise NotControlled(
-            f"two runs alike differ at {parted}. Does the scenario use threads of its own, real time or "
-            "its own random numbers?"
+            f"two runs with the same order differ at {parted}. Does the scenario use its own threads, "
+            "real time or its own random numbers?"
         )
     if not first.steps and not first.is_bad:
         raise NotControlled(
@@ -165,7 +171,11 @@ def _attempts(subject: Subject) -> int:
 
 
 def _where_they_part(one: Outcome, other: Outcome, with_replies: bool) -> str | None:
-    """Say where two runs part. Replies may differ with the names that a program chooses by chance."""
+    """Return the first step at which two runs differ, in words.
+
+    :param with_replies: whether replies count. A program may choose names by chance, and then its replies
+        differ.
+    """
     for n, (step, its) in enumerate(zip(one.steps, other.steps, strict=False), 1):
         texts = [each.text if with_replies else each.text.partition(" -> ")[0] for each in (step, its)]
         if step.actor != its.actor or texts[0] != texts[1]:
@@ -185,9 +195,10 @@ def _check_control(planted: Subject) -> None:
 
 
 def _run_planned(subject: Subject, explorer: Explorer) -> Outcome | None:
-    """Run the order that is planned; returns None if that cannot be done, as far as it need not.
+    """Run the planned order.
 
-    :raises NotControlled: a step that was possible before is no longer possible.
+    :returns: None if timers of the clients prevent this order.
+    :raises NotControlled: a step that was possible in an earlier run is no longer possible.
     """
     for _ in range(_attempts(subject)):
         try:
@@ -225,7 +236,10 @@ def _sweep_faults(subject: Subject, plan: Plan, results: Results, until: float) 
 
 
 def _those_of_others_first(cells: Iterable[Cell], failed: Collection[tuple[str, int]]) -> Iterator[Cell]:
-    """Yield the cells; the cells of requests that have failed meanwhile come last."""
+    """Yield the cells. The cells of a request that has failed by then come last.
+
+    :param failed: the requests that have failed; the set grows while the cells are run.
+    """
     later = []
     for cell in cells:
         if (cell.client, cell.number) in failed:
@@ -236,7 +250,7 @@ def _those_of_others_first(cells: Iterable[Cell], failed: Collection[tuple[str, 
 
 
 def _cells(base: Outcome, faults: Sequence[str]) -> Iterator[Cell]:
-    """List all cells, the most promising first."""
+    """List all cells in the order of rule 3."""
     repeated: dict[tuple[str, str], int] = {}
     ranked: list[tuple[tuple[bool, bool, bool, int], int, Cell]] = []
     for at, request in enumerate(base.requests):
@@ -249,7 +263,7 @@ def _cells(base: Outcome, faults: Sequence[str]) -> Iterator[Cell]:
 
 
 def _judged(outcome: Outcome, base: Outcome) -> Outcome:
-    """A run that passes leaves no persistent znode that the first run does not leave."""
+    """Judge the persistent znodes that a run leaves and that the first run does not leave."""
     left = list(outcome.left)
     for path in base.left:
         if path in left:
@@ -309,7 +323,7 @@ def _samplers(length: int) -> Iterator[Order]:
 
 
 def _finding_of_order(subject: Subject, actors: list[str], outcome: Outcome) -> Finding:
-    """Shorten a bad order, and find where the nearest good order differs from it."""
+    """Shorten a bad order, and find the step at which the nearest good order differs from the bad order."""
     if actors:
         actors, outcome = _shorten(
             lambda tried: subject.run(Replay(tried)), actors, outcome, subject.most_shortening
@@ -324,9 +338,9 @@ def _finding_of_order(subject: Subject, actors: list[str], outcome: Outcome) -> 
 def _shorten(
     attempt: Callable[[list[str]], Outcome], actors: list[str], outcome: Outcome, left: int
 ) -> tuple[list[str], Outcome]:
-    """Find an order that fails alike with fewer switches, of which less is prescribed.
+    """Find an order that fails in the same way, with fewer switches or with fewer prescribed steps.
 
-    :param left: runs that may be spent.
+    :param left: the number of runs that may be made.
     """
 
     def is_better(tried: list[str]) -> bool:
@@ -348,8 +362,10 @@ def _shorten(
 
 
 def _joined(actors: list[str]) -> Iterator[list[str]]:
-    """Yield the order with a later step of a client, or with those that follow it too, put behind an earlier
-    one."""
+    """Yield orders in which a later step of a client moves directly behind an earlier step of that client.
+
+    In a second variant, the steps of this client that directly follow the later step also move.
+    """
     for at, actor in enumerate(actors[:-2]):
         if actors[at + 1] == actor or actor not in actors[at + 2 :]:
             continue

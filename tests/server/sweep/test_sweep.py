@@ -256,7 +256,7 @@ def test_what_is_not_controlled_is_said() -> None:
         path = f"/x{next(runs)}"
         await lab.together(partial(zk.exists, path))
 
-    with pytest.raises(NotControlled, match="two runs alike differ at step 1: a 'exists /x0"):
+    with pytest.raises(NotControlled, match="two runs with the same order differ at step 1: a 'exists /x0"):
         sweep(different)
 
     async def idle(lab: Lab) -> None:
