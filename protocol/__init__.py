@@ -1,4 +1,5 @@
 """The protocol of both sides: records, framing, error codes, path rules.
 
-No I/O, no clock, no state beyond a buffer of bytes. Imports nothing else of pyzk.
+This package does no I/O, reads no clock, and keeps no state except buffers of bytes. It imports no other
+package of pyzk.
 """

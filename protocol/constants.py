@@ -14,7 +14,7 @@ JUTE_MAXBUFFER: Final = 0xFFFFF
 CONFIG_PATH: Final = "/zookeeper/config"
 """The znode that holds the ensemble's configuration. It lies outside every chroot."""
 
-# Special xids (the real server interprets none of them but the reply to a ping).
+# Special xids. A server ignores them in requests, but the reply to a ping always has PING_XID.
 WATCH_XID: Final = -1
 PING_XID: Final = -2
 AUTH_XID: Final = -4
@@ -23,22 +23,25 @@ SET_WATCHES_XID: Final = -8
 FOUR_LETTER_WORDS: Final = frozenset(
     b"conf cons crst dirs dump envi gtmk hash isro mntr ruok srst srvr stat stmk wchc wchp wchs".split()
 )
-"""The words that may stand in place of the first length on a connection (wire.md section 3)."""
+"""The words that a connection may send instead of the first length (wire.md section 3)."""
 TELNET_CLOSE: Final = b"\xff\xf4\xff\xfd"
-"""Bytes that telnet sends when it closes; they count as a word of the name ``telnet close``."""
+"""The bytes that telnet sends when it closes. The server treats them as a word with the name ``telnet
+close``."""
 HTTP_METHODS: Final = frozenset(
     (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN")
 )
-"""The first 4 bytes of an HTTP request. As the length of a frame they would be more than 1 GiB."""
+"""The first 4 bytes of an HTTP request. Read as the length of a frame, they would mean more than 1 GiB."""
 TLS_HELLO: Final = b"\x16\x03"
-"""The first 2 bytes of a client that begins with TLS. As the length of a frame they would mean 350 MiB."""
+"""The first 2 bytes of a client that begins with TLS. Read as the length of a frame, they would mean 350
+MiB."""
 
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
 
 
 class CreateMode(IntEnum):
-    """The flags field of a create request: an enumeration, not a bit set, above 3."""
+    """The flags field of a create request. Up to 3 the values are a bit set; above 3 they are an
+    enumeration."""
 
     PERSISTENT = 0
     EPHEMERAL = 1
@@ -50,6 +53,7 @@ class CreateMode(IntEnum):
 
     @property
     def is_sequential(self) -> bool:
+        """True if the server appends a number to the name of the znode."""
         return self in (
             CreateMode.PERSISTENT_SEQUENTIAL,
             CreateMode.EPHEMERAL_SEQUENTIAL,
@@ -58,11 +62,13 @@ class CreateMode(IntEnum):
 
     @property
     def is_ttl(self) -> bool:
+        """True if the znode has a TTL."""
         return self >= CreateMode.PERSISTENT_WITH_TTL
 
 
 class EventType(IntEnum):
-    """The type field of a watch event. A server sends 1 to 4 only; the others are local to a client."""
+    """The type field of a watch event. A server sends only the types 1 to 4. The other types exist only in
+    clients."""
 
     NONE = -1
     CREATED = 1
@@ -75,7 +81,7 @@ class EventType(IntEnum):
 
 
 class KeeperState(IntEnum):
-    """The state field of a watch event. Only SYNC_CONNECTED travels on the wire."""
+    """The state field of a watch event. A server sends only SYNC_CONNECTED."""
 
     EXPIRED = -112
     DISCONNECTED = 0
@@ -87,6 +93,8 @@ class KeeperState(IntEnum):
 
 
 class AddWatchMode(IntEnum):
+    """The mode field of an addWatch request."""
+
     PERSISTENT = 0
     PERSISTENT_RECURSIVE = 1
 
@@ -102,6 +110,8 @@ class WatcherType(IntEnum):
 
 
 class Perms(IntFlag):
+    """The permission bits of an ACL entry."""
+
     READ = 1
     WRITE = 2
     CREATE = 4

@@ -1,14 +1,14 @@
-"""The verbs of a pretend ensemble, and their arguments: one table for all interfaces that offer them.
+"""The verbs of a pretend ensemble, and their arguments: one table for all interfaces that offer the verbs.
 
-From it the routes of the control API are made (``POST /api/v1/ensemble/VERB``), and the parser of ``pyzk
-ensemble VERB``. The methods of the test kit check their arguments by it, and tests compare their signatures
-and docs/ensemble.md with it.
+This table makes the routes of the control API (``POST /api/v1/ensemble/VERB``) and the parser of ``pyzk
+ensemble VERB``. The methods of the test kit check their arguments with the table. Tests compare the table
+with the signatures of the methods and with docs/ensemble.md.
 
-1. A verb has the name of its method: ``hold_acks``. A terminal has a dash for each underscore, and
-   takes the underscore too.
-2. An argument, the parameter of its method and its field in JSON have the same name.
+1. A verb has the name of its method: ``hold_acks``. A terminal shows a dash for each underscore, and also
+   accepts the underscore.
+2. An argument has the same name as the parameter of its method and as its field in JSON.
 3. A server is named by its number, or by ``leader``: the server that leads when the verb begins.
-4. Arguments that are not given are not sent: then the default of the method holds.
+4. Arguments that are not given are not sent. The method then uses its default.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 LEADER: Final = "leader"
-"""A word that means the number of the server that leads."""
+"""The word that means the number of the server that leads."""
 SESSION: Final = "an id, a name, the address of a client, owner-of:PATH or holder-of:PATH"
 
 ServerRef: TypeAlias = int | Literal["leader"]
@@ -49,11 +49,11 @@ class Argument:
     :ivar kind: the kind of its value.
     :ivar help: its meaning.
     :ivar required: whether it must be given.
-    :ivar default: the default, in words.
-    :ivar choices: the values that it may have, if not all of its kind.
-    :ivar flag: its option in a terminal; None if its place gives its meaning.
-    :ivar sets: the value that the option of a boolean gives.
-    :ivar metavar: the word for its value in the help of a terminal.
+    :ivar default: a description of the default.
+    :ivar choices: the values that are allowed; empty if all values of the kind are allowed.
+    :ivar flag: the option in a terminal; None if the argument is positional.
+    :ivar sets: the value that the option sets, for a boolean.
+    :ivar metavar: the word for the value in the help of a terminal.
     """
 
     kind: Kind
@@ -74,7 +74,7 @@ class Argument:
         :raises TypeError: a value of another kind.
         :raises ValueError: a value that is none of the choices.
         """
-        if self.kind in ("servers", "groups") and isinstance(value, tuple):  # all that were given
+        if self.kind in ("servers", "groups") and isinstance(value, tuple):  # all values that were given
             for each in value:
                 self.check(name, each)
         elif not _is(self.kind, value):
@@ -89,7 +89,7 @@ def _is(kind: Kind, value: object) -> bool:
     if kind in ("text", "boolean"):
         return isinstance(value, str if kind == "text" else bool)
     if kind == "session":
-        return True  # who looks for it says what it can be
+        return True  # the code that looks up the session checks the value
     if isinstance(value, bool):
         return False
     if kind in ("seconds", "number"):
@@ -100,8 +100,8 @@ def _is(kind: Kind, value: object) -> bool:
 @attrs.frozen
 class ControlVerb:
     """
-    :ivar summary: one sentence, without its full stop.
-    :ivar arguments: by name, in the order of a terminal.
+    :ivar summary: one sentence without a full stop.
+    :ivar arguments: the arguments by name, in the order in which a terminal takes them.
     """
 
     summary: str
@@ -133,32 +133,31 @@ _SILENT: Final = Argument(
 
 VERBS: Final[Mapping[str, ControlVerb]] = {
     "lag": ControlVerb(
-        "let a server stand still in the log, or apply it late: reads show old data",
+        "stop a server from applying the log, or let it apply the log late: its reads show old data",
         {
             "server": SERVER,
             "seconds": Argument(
                 "seconds",
-                "the server does not stop, but takes entries of the leader so much later: 0.2, 5s in a "
-                "terminal",
+                "the time by which the server gets the entries of the leader late: 0.2, or 5s in a terminal",
                 metavar="TIME",
             ),
             "upto": Argument(
                 "zxid",
-                "the zxid where it stops, as in 0x100000002",
-                default="where it is, unless it is late by seconds",
+                "the zxid where the server stops, such as 0x100000002",
+                default="the zxid where it is now; none if a time is given",
                 flag="--upto",
                 metavar="ZXID",
             ),
         },
     ),
-    "catch_up": ControlVerb("end lag: apply the waiting entries", {"servers": _SERVERS}),
+    "catch_up": ControlVerb("end lag: apply all entries that wait", {"servers": _SERVERS}),
     "isolate": ControlVerb("cut a server off from all others", {"server": SERVER, "silent": _SILENT}),
     "partition": ControlVerb(
         "cut the links between groups of servers",
         {
             "groups": Argument(
                 "groups",
-                "servers that reach each other; the rest is one more group",
+                "servers that reach each other; all other servers are one more group",
                 required=True,
                 metavar="N,N",
             ),
@@ -174,36 +173,36 @@ VERBS: Final[Mapping[str, ControlVerb]] = {
     "freeze": ControlVerb("stop a process: it reads and writes nothing", {"server": SERVER}),
     "thaw": ControlVerb("end freeze", {"server": SERVER}),
     "kill": ControlVerb(
-        "end a process: its connections are closed, and its port refuses",
+        "end a process: its connections are closed, and its port refuses new ones",
         {
             "server": SERVER,
             "pending": Argument(
                 "text",
-                "of a leader: what happens to writes under way",
-                default="it depends on which servers have them",
+                "what happens to unfinished writes, if a leader is killed",
+                default="it depends on which servers have the writes",
                 choices=("lost", "applied"),
                 flag="--pending",
             ),
         },
     ),
     "start": ControlVerb(
-        "start a process that was killed, or a further server with a new number",
+        "start a server that was killed, or add a server with a new number",
         {
             "server": SERVER,
             "observer": Argument(
                 "boolean",
-                "of a further server: whether it is an observer, which never votes",
-                default="it will vote, once it joins",
+                "whether an added server is an observer, which never votes",
+                default="it votes after it has joined",
                 flag="--observer",
             ),
         },
     ),
     "reconfig": ControlVerb(
-        "change the members, as a client that may do everything would",
+        "change the members, as a client with all rights",
         {
             "joining": Argument(
                 "text",
-                "lines of servers that join or change, separated by commas",
+                "the lines of servers that join or change, separated by commas",
                 flag="--joining",
                 metavar="server.N=HOST:QUORUM:ELECTION[:ROLE];PORT,...",
             ),
@@ -215,13 +214,13 @@ VERBS: Final[Mapping[str, ControlVerb]] = {
             ),
             "new_members": Argument(
                 "text",
-                "the lines of all servers, instead of the other two",
+                "the lines of all servers, in place of the servers that join and leave",
                 flag="--new-members",
                 metavar="server.N=HOST:QUORUM:ELECTION[:ROLE];PORT,...",
             ),
             "from_config": Argument(
                 "zxid",
-                "the version that the configuration must have, as in 0x100000002",
+                "the version that the configuration must have, such as 0x100000002",
                 default="any",
                 flag="--from-config",
                 metavar="VERSION",
@@ -230,27 +229,30 @@ VERBS: Final[Mapping[str, ControlVerb]] = {
     ),
     "roll": ControlVerb("restart each server, the leader last"),
     "elect": ControlVerb(
-        "let the leader resign, and the next epoch begin at once",
+        "let the leader resign; the next epoch begins at once",
         {"to": Argument("server", "who leads next", default="another server", metavar="SERVER")},
     ),
-    "hold_proposals": ControlVerb("let writes stay in the leader alone"),
-    "hold_acks": ControlVerb("let writes stay proposals that all servers have logged"),
+    "hold_proposals": ControlVerb("let the leader keep new writes to itself, as proposals"),
+    "hold_acks": ControlVerb("let new writes stay proposals, which all servers log"),
     "release_acks": ControlVerb("end hold_proposals and hold_acks"),
-    "expire": ControlVerb("end a session at the leader, as if by time", {"session": _OF_SESSION}),
+    "expire": ControlVerb("end a session at the leader, as after its timeout", {"session": _OF_SESSION}),
     "disconnect": ControlVerb("cut the connection of a session", {"session": _OF_SESSION}),
     "move": ControlVerb(
-        "make the client of a session move to another server: until it has come, all others refuse it",
+        "move the client of a session to another server; until it is there, all others refuse it",
         {"session": _OF_SESSION, "server": SERVER},
     ),
     "nemesis": ControlVerb(
-        "let trouble come by chance from now on, until calm",
+        "make random trouble from now on, until calm",
         {
             "seed": Argument(
-                "integer", "the same seed makes the same trouble", required=True, metavar="SEED"
+                "integer",
+                "the seed of the trouble; the same seed makes the same trouble",
+                required=True,
+                metavar="SEED",
             ),
             "rate": Argument(
                 "number",
-                "how often, per second of the servers' clock, on average",
+                "the average number of troubles per second of the servers' clock",
                 default="1",
                 flag="--rate",
                 metavar="N",
@@ -262,11 +264,14 @@ VERBS: Final[Mapping[str, ControlVerb]] = {
         "let the time of all servers jump ahead",
         {
             "seconds": Argument(
-                "seconds", "how far: 90, or 30s, 5m, 2h, 1d in a terminal", required=True, metavar="TIME"
+                "seconds",
+                "the time of the jump: 90, or 30s, 5m, 2h, 1d in a terminal",
+                required=True,
+                metavar="TIME",
             ),
             "keep_alive": Argument(
                 "boolean",
-                "whether connected clients count as having sent their pings meanwhile",
+                "whether the servers treat connected clients as if they had sent pings during the jump",
                 default="they do not",
                 flag="--keep-alive",
             ),

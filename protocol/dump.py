@@ -1,12 +1,14 @@
-"""A tree as text: JSON, one znode a line, parents before children. Paths begin at the top, which is ``/``::
+"""A tree as lines of JSON: one znode in each line, parents before children. The top of the tree has the path
+``/``::
 
     {"path": "/", "data": "text"}
     {"path": "/jobs", "data": "", "kind": "container"}
     {"path": "/jobs/1", "hex": "00ff", "acl": [{"scheme": "world", "id": "anyone", "perms": "r"}]}
 
-``kind`` is ``persistent`` where it is missing, else ``ephemeral`` (with ``owner``, a session, and the
-``timeout`` of that in seconds where it is known), ``container`` or ``ttl``, with ``ttl`` in seconds. Data
-that is not UTF-8 is ``hex``; null is null. Without ``acl`` all is open to everybody.
+``kind`` is ``persistent``, ``ephemeral``, ``container`` or ``ttl``. A missing ``kind`` means ``persistent``.
+An ephemeral has an ``owner``, the id of its session, and may have a ``timeout``, the timeout of the session
+in seconds. The kind ``ttl`` has a ``ttl`` in seconds. Data that is not UTF-8 is written as ``hex``. Null data
+is null. A znode without ``acl`` is open to everybody.
 """
 
 from __future__ import annotations
@@ -26,20 +28,20 @@ from .text import session_text as session_text
 
 _PERMS = {"c": Perms.CREATE, "d": Perms.DELETE, "r": Perms.READ, "w": Perms.WRITE, "a": Perms.ADMIN}
 _MOST_SECONDS = 2**53
-"""As many ms fit into the long of a record."""
+"""The largest time in seconds. In ms it still fits into the long of a record."""
 
 
 @attrs.frozen
 class Node:
     """A znode of a tree that is read or written.
 
-    :ivar path: below the top of the tree, which is ``/``.
+    :ivar path: the path, which begins at the top of the tree; the top is ``/``.
     :ivar acl: the ACL, or None if it is not known. Then a new znode is open to everybody, and an existing
         one keeps its ACL.
     :ivar ttl: the TTL in seconds, for the kind ``ttl``.
-    :ivar owner: the session of an ephemeral.
-    :ivar timeout: the timeout of that session, in seconds; None if it is not known.
-    :ivar stat: the Stat as files have it, if it is known (:data:`.files.snapshot.STAT`).
+    :ivar owner: the id of the session that owns an ephemeral; 0 for other kinds.
+    :ivar timeout: the timeout of the owner's session in seconds; None if it is not known.
+    :ivar stat: the Stat in the form of files (:data:`.files.snapshot.STAT`); None if it is not known.
     """
 
     path: str
@@ -53,18 +55,19 @@ class Node:
 
 
 EPHEMERALS = ("omit", "keep", "persist")
-"""What becomes of ephemerals in a copy: they are left out, stay ephemerals of their sessions, or become
-persistent znodes."""
+"""The ways to copy ephemerals: leave them out, keep them as ephemerals of their sessions, or make them
+persistent."""
 
 
 @attrs.frozen
 class Choice:
-    """The part of a tree that is taken, and how.
+    """The part of a tree that is copied, and how it is copied.
 
-    :ivar subtree: the path at which it begins.
-    :ivar acl: whether with the access control lists.
+    :ivar subtree: the path at which the part begins.
+    :ivar acl: whether the access control lists are copied.
     :ivar ephemerals: one of :data:`EPHEMERALS`.
-    :ivar masks: globs; the data of paths that match is hidden. Paths begin at the subtree.
+    :ivar masks: globs. The data of a znode is hidden if its path matches a glob. These paths begin at the
+        subtree.
     """
 
     subtree: str = "/"
@@ -73,7 +76,7 @@ class Choice:
     masks: tuple[str, ...] = ()
 
     def take(self, node: Node) -> Node | None:
-        """Return a znode as it is wanted; None if it is left out."""
+        """Return a znode in the form for the copy; None if the znode is left out."""
         if node.kind == "ephemeral" and self.ephemerals != "keep":
             if self.ephemerals == "omit":
                 return None
@@ -89,12 +92,12 @@ WHOLE = Choice()
 
 
 def chosen(nodes: Iterable[Node], choice: Choice) -> Iterator[Node]:
-    """Yield znodes as they are wanted; their paths begin at the subtree already."""
+    """Yield the znodes of a copy, in the form for the copy. The paths must begin at the subtree already."""
     return (found for node in nodes if (found := choice.take(node)) is not None)
 
 
 def below(nodes: Iterable[Node], top: str) -> Iterator[Node]:
-    """Yield the znodes at and below a path. Their paths begin at it."""
+    """Yield the znodes at and below the path ``top``. The yielded paths begin at ``top``."""
     base = "" if top == "/" else top
     for node in nodes:
         if node.path == top or node.path.startswith(f"{base}/"):
@@ -102,7 +105,7 @@ def below(nodes: Iterable[Node], top: str) -> Iterator[Node]:
 
 
 def fields_of(node: Node) -> dict[str, Any]:
-    """A znode as JSON has it."""
+    """Return the JSON fields of a znode."""
     fields: dict[str, Any] = {"path": node.path, **data_fields(node.data)}
     if node.acl and node.acl != OPEN_ACL:
         fields["acl"] = acl_fields(node.acl)
@@ -118,9 +121,9 @@ def fields_of(node: Node) -> dict[str, Any]:
 
 
 def node_of(line: str) -> Node:
-    """The znode of a line.
+    """Return the znode that a line describes.
 
-    :raises ValueError: if it is none; the message says why.
+    :raises ValueError: the line describes no znode; the message says why.
     """
     try:
         return _node(json.loads(line))
@@ -131,10 +134,10 @@ def node_of(line: str) -> Node:
 
 
 def parsed(lines: Iterable[str], first: int = 1) -> Iterator[Node]:
-    """Yield the znodes of lines. Empty lines count for line numbers, and are skipped.
+    """Yield the znodes that lines describe. Empty lines are skipped, but they count in line numbers.
 
     :param first: the number of the first line.
-    :raises ValueError: a line is none; the message begins with its number.
+    :raises ValueError: a line describes no znode; the message begins with the number of the line.
     """
     for number, line in enumerate(lines, first):
         if line.strip():
@@ -190,7 +193,7 @@ def _seconds(fields: dict[str, Any], name: str) -> float:
 
 
 def data_fields(data: bytes | None) -> dict[str, str | None]:
-    """Data as JSON has it: ``data`` if it is UTF-8 or null, else ``hex``."""
+    """Return the JSON field of data: ``data`` if it is UTF-8 or null, else ``hex``."""
     if data is None:
         return {"data": None}
     try:
@@ -200,7 +203,7 @@ def data_fields(data: bytes | None) -> dict[str, str | None]:
 
 
 def acl_fields(acl: Iterable[ACL]) -> list[dict[str, str]]:
-    """An access control list as JSON has it."""
+    """Return an access control list as JSON objects."""
     return [
         {"scheme": entry.id.scheme or "", "id": entry.id.id or "", "perms": perms_text(entry.perms)}
         for entry in acl
@@ -208,14 +211,14 @@ def acl_fields(acl: Iterable[ACL]) -> list[dict[str, str]]:
 
 
 def perms_text(perms: int) -> str:
-    """Permissions as letters, of ``cdrwa``."""
+    """Return the letters of permissions, out of ``cdrwa``."""
     return "".join(letter for letter, bit in _PERMS.items() if perms & bit)
 
 
 def perms_of(text: str) -> int:
-    """The permissions of letters.
+    """Return the permissions that letters mean.
 
-    :raises ValueError: for a letter that is none of ``cdrwa``.
+    :raises ValueError: a letter is not in ``cdrwa``.
     """
     if not set(text) <= set(_PERMS):
         raise ValueError(f"{text!r} are no permissions: give letters of cdrwa")

@@ -1,13 +1,14 @@
-"""One hierarchy of errors for server and client: each class is one code of the protocol (wire.md section 13).
+"""One hierarchy of errors for server and client: each class has one code of the protocol (wire.md section
+13).
 
 The rules:
 
-* The names are kazoo's, except :class:`NotReadOnlyError`. A class may be caught on both sides: the
-  server raises it to answer a request with its code, the client raises it for a reply that carries the code.
+* The names are kazoo's, except :class:`NotReadOnlyError`. Both sides use the same classes: the server raises
+  an error to answer a request with its code, and the client raises it for a reply with this code.
 * The first line of a class's docstring is its message, unless the raiser gives another one.
 * Codes that this library does not know become :class:`UnknownCodeError`, which keeps the number.
-* :class:`ConnectionLossError` says whether the request was ever sent: only if it was not, it is safe to
-  repeat it without a look at the outcome.
+* :class:`ConnectionLossError` says whether the request was ever sent. A request that was never sent can be
+  repeated safely. For any other request the caller must first find out whether it was applied.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import ClassVar
 class ZooKeeperError(Exception):
     """Base of every error that has a code of the protocol.
 
-    :ivar code: the int32 of the protocol.
-    :ivar path: the znode of the error, if it is known.
-    :ivar index: the position of the operation that failed in its transaction; None outside one.
+    :ivar code: the code of the error, an int32.
+    :ivar path: the path of the znode, if it is known.
+    :ivar index: the position of the failed operation in its transaction; None outside a transaction.
     """
 
     code: ClassVar[int] = 0
@@ -69,7 +70,8 @@ class DataInconsistencyError(ZooKeeperError):
 class ConnectionLossError(ZooKeeperError):
     """The connection to the server was lost.
 
-    :ivar sent: False when the request never left: repeating it is safe. True when it may have been applied.
+    :ivar sent: False if the request was never sent; then the request can be repeated safely. True if the
+        server may have applied the request.
     """
 
     code = -4
@@ -142,8 +144,8 @@ class NoAuthError(ZooKeeperError):
 class BadVersionError(ZooKeeperError):
     """The version does not match.
 
-    :ivar expected: the version that the request has named; None where that is not known. The server does
-        not say which version it has found.
+    :ivar expected: the version that the request named; None if it is not known. The server does not send the
+        version of the znode.
     """
 
     code = -103

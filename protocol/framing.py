@@ -1,10 +1,11 @@
-"""Cutting a byte stream into frames: int32 length, then that many bytes (wire.md section 1). The rules:
+"""Cutting a byte stream into frames. A frame is an int32 length and then this number of bytes (wire.md
+section 1). The rules:
 
 * The stream arrives in pieces of any size. A piece may hold many frames, or a part of one.
-* Frames are copied out of the buffer once, all that are whole together: a read of many small requests costs
-  one pass. A frame that arrives in many pieces costs one copy of each piece.
-* A length that is negative or above the limit cannot be skipped: nothing after it can be read. The frames
-  before it are handed out first.
+* All whole frames are copied out of the buffer together, so many small requests in one read cost one pass. A
+  frame that arrives in many pieces costs one copy of each piece.
+* After a length that is negative or above the limit, nothing more can be read. The frames before this length
+  are returned first.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ def frame(payload: bytes) -> bytes:
 
 
 class FrameBuffer:
-    """Bytes in, whole payloads out.
+    """Collects bytes, and returns whole payloads.
 
     :ivar limit: the largest payload in bytes that is accepted (inclusive).
-    :ivar more: whether the last :meth:`take` has left something to take, or an error to raise.
+    :ivar more: whether the next :meth:`take` returns a payload or raises an error without more bytes.
     :ivar empty: whether no bytes wait here.
     """
 
@@ -47,7 +48,8 @@ class FrameBuffer:
         self.limit = limit
         self.more = False
         self.empty = True
-        # bytes while whole frames may be in it; a bytearray, which grows in place, while a frame trickles in
+        # A bytes object may hold whole frames. A bytearray holds the beginning of a frame that arrives in
+        # pieces: it grows in place.
         self._data: bytes | bytearray = b""
         self._pos = 0
 
@@ -75,7 +77,7 @@ class FrameBuffer:
     def take(self, most: int) -> list[bytes]:
         """Take up to ``most`` whole payloads.
 
-        :raises FrameLengthError: the next frame has a bad length. The frames before it are handed out first.
+        :raises FrameLengthError: the next frame has a bad length. The frames before it are returned first.
         """
         frames: list[bytes] = []
         data, pos, size, limit = self._data, self._pos, len(self._data), self.limit

@@ -2,14 +2,15 @@
 
 The rules:
 
-* Both are a run of (MultiHeader, record), closed by a header that says ``done``. The type in a header decides
-  which record follows, so no declared record can express a run: this module reads it by code that is compiled
-  for it.
-* The first type decides whether the run is a transaction or a batch of reads. The two do not mix.
-* The decoder treats creates as the real server's decoder does (:func:`decode_multi`). So a test can send the
-  requests of clients and expect the answers of the real server.
-* A result has the type of the first op code with the same response (:data:`RESULT_TYPES`); an error has its
-  own.
+* Both bodies are a run: pairs of a MultiHeader and a record, and a last header that says ``done``. The type
+  in a header decides which record follows. No declared record can express this, so this module compiles its
+  own reader of runs.
+* The first type decides whether the run is a transaction or a batch of reads. A run cannot mix reads and
+  writes.
+* The decoder treats creates as the real server's decoder does (:func:`decode_multi`). So clients get the same
+  answers as from the real server.
+* A result has the type of the first op code with the same response (:data:`RESULT_TYPES`). An error has a
+  type of its own.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ TTL_MODES = (CreateMode.PERSISTENT_WITH_TTL.value, CreateMode.PERSISTENT_SEQUENT
 
 _BY_RESPONSE = {OpCode(op).response: op for op in sorted(_REQUESTS, reverse=True) if OpCode(op).response}
 RESULT_TYPES = {op: _BY_RESPONSE.get(OpCode(op).response, op) for op in _REQUESTS}
-"""The type field of a result, by op code: the first op code with the same response. So containers and TTL
-znodes answer as create2 does (wire.md, trap 30)."""
+"""The type field of a result, by op code: the first op code with the same response. So results for containers
+and TTL znodes have the type of create2 (wire.md, trap 30)."""
 _RESPONSES = {op: OpCode(op).response for op in (*RESULT_TYPES.values(), OpCode.ERROR.value)}
 _INT = struct.Struct(">i")
 Reread: TypeAlias = Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]]]
@@ -55,13 +56,13 @@ TERMINATOR = MultiHeader(-1, True, -1).encode()
 
 
 class NullACLError(JuteError):
-    """A create without an ACL: the real server fails before it takes a zxid (wire.md section 10)."""
+    """A create has no ACL. The real server fails before it takes a zxid (wire.md section 10)."""
 
 
 class MultiOp(NamedTuple):
     """One operation of a multi.
 
-    :ivar op: its op code, after the decoder's own reading of it (see :func:`decode_multi`).
+    :ivar op: its op code, as changed by the decoder (see :func:`decode_multi`).
     """
 
     op: int
@@ -72,10 +73,10 @@ class MultiOp(NamedTuple):
 class MultiResult:
     """The result of one operation.
 
-    :ivar type: the result type of the wire, an op code or -1 (error).
-    :ivar err: the error code, 0 if it succeeded. In a failed transaction: 0 before the operation that
-        failed, its own code at it, -2 after it.
-    :ivar response: its record; None for delete and check.
+    :ivar type: the type of the result on the wire: an op code, or -1 for an error.
+    :ivar err: the error code; 0 if the operation succeeded. In a failed transaction the operations before the
+        failed one have 0, and the operations after it have -2.
+    :ivar response: the record of the response; None for delete and check.
     """
 
     type: int
@@ -84,7 +85,7 @@ class MultiResult:
 
 
 def encode_multi(ops: Iterable[MultiOp]) -> bytes:
-    """Encode a request body: each operation as it is, without any check."""
+    """Encode a request body. The operations are not checked."""
     parts = []
     for item in ops:
         parts += [MultiHeader(item.op, False, -1).encode(), item.request.encode()]
@@ -94,8 +95,8 @@ def encode_multi(ops: Iterable[MultiOp]) -> bytes:
 def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
     """Decode a request body as the real server does, quirks included.
 
-    The decoder changes some creates before anything validates them: flag 4 makes a container of ops 1 and
-    15, op 19 makes one whatever its flag, op 21 with a flag that is no TTL mode loses its TTL.
+    The decoder changes some creates before they are validated. Ops 1 and 15 with flag 4 create a container.
+    Op 19 creates a container with any flag. Op 21 loses its TTL if its flag is no TTL mode.
 
     :raises JuteError: the body is malformed.
     """
@@ -105,7 +106,7 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
 def reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:
     """Return the op code and the fields that the real server's decoder reads from a create.
 
-    :raises JuteError: it refuses the create.
+    :raises JuteError: the decoder refuses the create.
     """
     flags = fields[3]
     if op == _CREATE_TTL:
@@ -122,9 +123,9 @@ def reread_create(op: int, fields: tuple[Any, ...]) -> tuple[int, tuple[Any, ...
 
 
 def decode_fields(data: bytes, pos: int, reread: Reread = reread_create) -> list[tuple[int, tuple[Any, ...]]]:
-    """Decode as :func:`decode_multi` does, each record as a plain tuple of its values.
+    """Decode as :func:`decode_multi` does, but return each record as a plain tuple of its values.
 
-    :param reread: makes the op code and the fields that the decoder reads from a create.
+    :param reread: a function that changes the op code and the fields of a create, as the decoder does.
     :raises JuteError: the body is malformed.
     """
     transactions, reads = _readers(reread)
@@ -139,7 +140,7 @@ def decode_fields(data: bytes, pos: int, reread: Reread = reread_create) -> list
 def _readers(reread: Reread) -> tuple[_Reader, _Reader]:
     """Compile the readers of transactions and of reads."""
     creates = (CreateRequest, CreateTTLRequest)
-    # The generated reader tries the op codes in this order: what large multis are made of comes first.
+    # The generated reader tries the op codes in this order. The usual operations of large multis come first.
     order = dict.fromkeys((OpCode.SET_DATA.value, OpCode.CHECK.value, *TRANSACTION_OPS))
     writes = {
         op: (cls, reread if cls in creates else None)
@@ -153,14 +154,15 @@ def _run_reader(kinds: Mapping[int, tuple[type[Record], Reread | None]]) -> _Rea
     """Compile a reader of a run of records, each after its header, up to the header that marks the end.
 
 
-    :param kinds: by op code, the record, and a function that changes the op code and the fields, or None.
+    :param kinds: for each op code, the record, and a function that changes the op code and the fields, or
+        None.
     """
     source = ReaderSource("read_run", "data, pos")
     op, done, error, items = map(source.local, ("op", "done", "error", "items"))
     header = fields_of(MultiHeader)
 
     def next_header() -> None:
-        source.read_into((op, done, error), header)  # unpacked along with the last fields before it
+        source.read_into((op, done, error), header)  # unpacked with the fields before it
         source.unpack()
 
     next_header()
@@ -174,7 +176,7 @@ def _run_reader(kinds: Mapping[int, tuple[type[Record], Reread | None]]) -> _Rea
             item = source.constant("adjust", adjust) + item
         source.lines.append(f"{items}.append({item})")
         source.lines = [*before, f"    if {op} == {code}:", *indented([*source.lines, "continue"], 2)]
-    source.lines.append(f"    raise JuteError(f'a record of the unknown kind {{{op}}}')")
+    source.lines.append(f"    raise JuteError(f'a record has the unknown type {{{op}}}')")
     return source.returning(items, header).function()
 
 

@@ -6,13 +6,14 @@ words for operations in logs, commands and tests. To add an operation, add its r
 A row holds the code, the short name that the ``cons`` command shows, the records of request and response
 (None for an empty body), and flags:
 
-* ``TAKES_ZXID``: the request takes a zxid, also if it is refused.
-* ``IN_MULTI``, ``IN_MULTI_READ``: it may be part of a multi, or of a multiRead.
-* ``ALONE``: a client may send it as a separate request, and the engine answers.
-* ``CREDENTIALS``: a client may send it, and the connection answers. It says who the client is, takes no zxid,
-  and is no sign of life.
+* ``TAKES_ZXID``: the request takes a zxid, even if it is refused.
+* ``IN_MULTI``, ``IN_MULTI_READ``: the operation may be part of a multi, or of a multiRead.
+* ``ALONE``: a client may send the operation as a separate request, and the engine answers.
+* ``CREDENTIALS``: a client may send the operation to say who it is, and the connection answers. The operation
+  takes no zxid, and does not prolong the session.
 
-A row with neither ``ALONE`` nor ``CREDENTIALS`` is not for clients: sent alone, it ends the connection.
+An operation without ``ALONE`` and ``CREDENTIALS`` is not for clients: if a client sends it as a separate
+request, the connection ends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .jute import Record
 
 
 class Flags(IntFlag):
-    """The effects of an operation, and the places where it may stand; see above."""
+    """The effects of an operation, and the requests that may contain it; see above."""
 
     NOTHING = 0
     TAKES_ZXID = 1
@@ -44,7 +45,7 @@ _BATCHED_READ = _READ | Flags.IN_MULTI_READ
 class OpCode(IntEnum):
     """The type field of a request header, with its row of the table.
 
-    :ivar short: its name in the ``cons`` command; ``NA`` if it has none there.
+    :ivar short: its name in the ``cons`` command; ``NA`` if it has no name there.
     :ivar request: the record of the request.
     :ivar response: the record of the reply.
     :ivar flags: see above.
@@ -73,7 +74,8 @@ class OpCode(IntEnum):
 
     @property
     def word(self) -> str:
-        """The word for it in logs, metrics and tests: one for all variants, so CREATE_TTL is ``create``."""
+        """The word for the operation in logs, metrics and tests. All variants have one word: CREATE_TTL is
+        ``create``."""
         return self.name.lower().removesuffix("2").removesuffix("_container").removesuffix("_ttl")
 
     NOTIFICATION = 0
@@ -117,8 +119,8 @@ class OpCode(IntEnum):
 def with_flags(flags: Flags) -> frozenset[int]:
     """Return the op codes that have any of these flags.
 
-    They are plain ints, because every request is looked up in such sets: to hash or compare a member of an
-    enum takes ten times as long.
+    The codes are plain ints, because every request is looked up in such sets. Hashing or comparing a member
+    of an enum takes ten times as long.
     """
     return frozenset(op.value for op in OpCode if op.flags & flags)
 

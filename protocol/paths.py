@@ -3,7 +3,7 @@
 * The root is ``/``. Any other path starts with a slash, does not end with one, and has no empty component, no
   ``.`` and no ``..``.
 * Characters are judged as Java judges them, by UTF-16 code units.
-* The functions that take a path apart (:func:`parent`, :func:`name`, :func:`split`) check nothing.
+* The functions that split a path (:func:`parent`, :func:`name`, :func:`split`) check nothing.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import re
 
 from .errors import BadArgumentsError
 
-# Java looks at UTF-16 code units, and surrogates lie in the forbidden range: so does all above U+FFFF.
+# Java looks at UTF-16 code units. Surrogates are in the forbidden range, so all characters above U+FFFF are
+# forbidden too.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 
-# Printable ASCII without . and .. as components: such a path is right, and needs no look at each name.
+# Printable ASCII without . and .. as components: such a path is valid, and its names need no further check.
 _PLAIN = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[ -.0-~]+)+")
 
 
 def validate_name(name: str, path: str) -> None:
     """Check the last component of ``path``.
 
-    :raises BadArgumentsError: names the rule that is broken.
+    :raises BadArgumentsError: the name breaks a rule; the message says which rule.
     """
     if not name:
-        raise BadArgumentsError(path, "a path must not end with / nor hold an empty component")
+        raise BadArgumentsError(path, "a path must not end with / and must not have an empty component")
     if name in (".", ".."):
         raise BadArgumentsError(path, "relative path components are not allowed")
     if not (name.isascii() and name.isprintable()):
@@ -37,7 +38,7 @@ def validate_name(name: str, path: str) -> None:
 def validate_path(path: str) -> None:
     """Check a whole path by the full rules.
 
-    :raises BadArgumentsError: names the rule that is broken.
+    :raises BadArgumentsError: the path breaks a rule; the message says which rule.
     """
     if path == "/" or _PLAIN.fullmatch(path):
         return
@@ -48,8 +49,7 @@ def validate_path(path: str) -> None:
 
 
 def join(parent: str, name: str) -> str:
-    """Return the path of a child, given its parent's path (``/`` or ``""`` for the root) and its bare
-    name."""
+    """Return the path of a child from the path of its parent (``/`` or ``""`` for the root) and its name."""
     return f"{parent}/{name}" if parent != "/" else f"/{name}"
 
 
@@ -64,5 +64,5 @@ def name(path: str) -> str:
 
 
 def split(path: str) -> tuple[str, str]:
-    """Return the path of the parent and the last component, which :func:`join` puts together."""
+    """Return the path of the parent, and the last component. :func:`join` is the opposite."""
     return parent(path), name(path)

@@ -1,7 +1,7 @@
-"""Every record of the client protocol, declared once (wire.md sections 4, 5 and 9).
+"""The declarations of all records of the client protocol (wire.md sections 4, 5 and 9).
 
-Field order is the order on the wire. The server decodes requests and encodes responses, the client the
-reverse; both use these declarations and no others.
+The order of the fields is the order on the wire. The server decodes requests and encodes responses. The
+client encodes requests and decodes responses. Both sides use only these declarations.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .jute import Boolean, Buffer, Int, Long, Record, Text, UString, Vector, fro
 
 @frozen_record
 class Id(Record):
-    """The client that an ACL entry names: a scheme (``world``, ``digest``, ``ip`` ...) and an identity in
-    it."""
+    """The clients that an ACL entry names: a scheme (``world``, ``digest``, ``ip`` ...) and an identity in
+    this scheme."""
 
     scheme: UString
     id: UString
@@ -32,14 +32,15 @@ class ACL(Record):
 
 
 OPEN_ACL: tuple[ACL, ...] = (ACL(31, Id("world", "anyone")),)
-"""Everything for everyone. Decoders hand out this very object, so ``is`` recognises it."""
+"""The ACL that gives all permissions to everybody. Decoders return this object itself, so ``is`` recognises
+it."""
 AclVector = Annotated[Vector[ACL], OPEN_ACL]
 READ_ACL: tuple[ACL, ...] = (ACL(1, Id("world", "anyone")),)
 
 
 def _utc(ms: int) -> str:
-    """Write a time in ms since the epoch as text; as it is if it lies outside of all calendars."""
-    import datetime  # an idle server needs none
+    """Write a time in ms since the epoch as a date; as a number of ms if no calendar has the date."""
+    import datetime  # imported here, because an idle server needs no dates
 
     try:
         moment = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
@@ -50,7 +51,8 @@ def _utc(ms: int) -> str:
 
 @frozen_record
 class Stat(Record):
-    """The metadata of a znode. Times are ms since the epoch; versions wrap as int32."""
+    """The metadata of a znode. Times are in ms since the epoch. A version is an int32, which becomes negative
+    after its largest value."""
 
     czxid: Long
     mzxid: Long
@@ -65,9 +67,9 @@ class Stat(Record):
     pzxid: Long
 
     def __repr__(self) -> str:
-        """Such as ``Stat(version=3, dataLength=12, ..., mtime=2024-05-17T08:30:00.250Z)``: the fields that
-        users need most
-        often comes first, zxids and session ids are hexadecimal, times are UTC."""
+        """Return a text such as ``Stat(version=3, dataLength=12, ..., mtime=2024-05-17T08:30:00.250Z)``. The
+        fields that users need most often come first. Zxids and session ids are hexadecimal, and times are in
+        UTC."""
         shown = [f"{name}={getattr(self, name)}" for name in ("version", "dataLength", "numChildren")]
         shown += [
             f"{name}={getattr(self, name):#x}" for name in ("ephemeralOwner", "czxid", "mzxid", "pzxid")
@@ -79,6 +81,8 @@ class Stat(Record):
 
 @frozen_record
 class ClientInfo(Record):
+    """One identity of a connection: a scheme, and the user in this scheme."""
+
     authScheme: UString
     user: UString
 
@@ -109,7 +113,8 @@ class ConnectResponse(Record):
 
 @record
 class ReadOnlyFlag(Record):
-    """The byte that clients since 3.4 append to the handshake; answered only where it was sent."""
+    """The byte that clients since 3.4 append to the handshake. A server appends the byte to its answer only
+    for such clients."""
 
     readOnly: Boolean
 
@@ -143,8 +148,8 @@ class WatcherEvent(Record):
 
 # --- requests -------------------------------------------------------------------------------------------
 
-# The server reads a request as a plain tuple of the values of its fields, in their order: an object would
-# cost 90 ns more, of 1 us that a small request takes. The type of that tuple stands behind the record.
+# The server reads a request as a plain tuple of the values of its fields, in their order. A small request
+# takes 1 us, and an object would cost 90 ns more. The type of the tuple follows the record.
 
 
 @record

@@ -1,7 +1,8 @@
 """SASL DIGEST-MD5 as both sides of a connection see it: directives and hashes (sasl.md sections 2 to 4).
 
-Tokens are lists of directives, ``key=value`` or ``key="value"``. What proves the password is
-:func:`proof`: the client sends one as ``response``, and the server answers with the other as ``rspauth``.
+Tokens are lists of directives, ``key=value`` or ``key="value"``. With :func:`proof` each side proves that it
+knows the password: the client sends its proof as ``response``, and the server answers with its own proof as
+``rspauth``.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Final
 from .errors import AuthFailedError
 
 REALM: Final = "zk-sasl-md5"
-"""A constant, and not the name of a host (sasl.md, trap 4)."""
+"""The realm is a constant, and not the name of a host (sasl.md, trap 4)."""
 URI: Final = b"zookeeper/zk-sasl-md5"
 NONCE_COUNT: Final = b"00000001"
 MAX_TOKEN: Final = 4096
-"""Bytes of a token that are read, as by the real server (sasl.md section 4)."""
+"""The number of bytes of a token that are read. The real server reads the same number (sasl.md section 4)."""
 
 _BLANKS = b" \t\r\n"
 _COMMA, _EQUALS, _QUOTE, _ESCAPE = b',="\\'
@@ -26,7 +27,7 @@ _COMMA, _EQUALS, _QUOTE, _ESCAPE = b',="\\'
 def directives(token: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the keys of a token, in small letters, and their values without quotes.
 
-    :raises AuthFailedError: it cannot be read.
+    :raises AuthFailedError: the token cannot be read.
     """
     at = _skip(token, 0)
     while at < len(token):
@@ -42,7 +43,7 @@ def directives(token: bytes) -> Iterator[tuple[str, bytes]]:
             return
         at = _skip(token, at)
         if not key or token[at : at + 1] != b"=":
-            raise AuthFailedError(message="a directive of the token has no key, or no value")
+            raise AuthFailedError(message="a directive of the token has no key or no value")
         at = _skip(token, at + 1)
         if at == len(token):
             raise AuthFailedError(message="the last directive of the token has no value")
@@ -85,11 +86,11 @@ def quoted(value: bytes) -> bytes:
 
 
 def secret(user: str, realm: str, password: str, *, unicode: bool = True) -> bytes:
-    """Hash a user's password: 16 bytes.
+    """Hash a user's password. The hash has 16 bytes.
 
     :param unicode: whether the client has sent the directive ``charset=utf-8``. Text that ISO 8859-1 can
         write is still hashed in ISO 8859-1 (sasl.md section 3).
-    :raises UnicodeEncodeError: without ``unicode``: a character that ISO 8859-1 does not have.
+    :raises UnicodeEncodeError: a character is not in ISO 8859-1, and ``unicode`` is false.
     """
     return _md5(b":".join(_encoded(text, unicode) for text in (user, realm, password))).digest()
 
@@ -112,12 +113,12 @@ def proof(
     uri: bytes = URI,
     authzid: bytes | None = None,
 ) -> bytes:
-    """Return the proof that a side has the password: 32 hexadecimal digits.
+    """Return the proof that a side knows the password: 32 hexadecimal digits.
 
     :param secret: the result of :func:`secret`.
     :param of_client: True for the client's ``response``, False for the server's ``rspauth``.
     :param uri: the ``digest-uri`` as the client writes it.
-    :param authzid: the directive of that name, or None.
+    :param authzid: the value of the directive ``authzid``, or None.
     """
     a1 = b":".join((secret, nonce, cnonce)) + (b"" if authzid is None else b":" + authzid)
     a2 = (b"AUTHENTICATE:" if of_client else b":") + uri
@@ -130,4 +131,4 @@ def _hex(data: bytes) -> bytes:
 
 
 def _md5(data: bytes) -> hashlib._Hash:
-    return hashlib.md5(data, usedforsecurity=False)  # else a system in FIPS mode has none
+    return hashlib.md5(data, usedforsecurity=False)  # without this argument a system in FIPS mode has no MD5

@@ -1,4 +1,4 @@
-"""Text of others, shown to people."""
+"""Text from other programs, in a form that is safe to show."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ def printable(text: str) -> str:
 
 
 def session_text(session: int) -> str:
-    """Return the id of a session in the form that pyzk always writes: ``0x`` and hex digits without
-    leading zeros, as servers print it. The ids of servers above 127 are negative numbers."""
+    """Return the id of a session as text: ``0x`` and hex digits without leading zeros, as servers print it.
+    Servers with a number above 127 give ids that are negative numbers."""
     return f"0x{session % 2**64:x}"
 
 
 def session_number(text: str) -> int:
-    """Return the id of a session that is written as servers, or Python, print it.
+    """Return the id of a session from its text, as servers or Python print it.
 
-    :raises ValueError: it is no number.
+    :raises ValueError: the text is no number.
     """
     number = int(text, 0)
     return number - 2**64 if 2**63 <= number < 2**64 else number

@@ -1,3 +1,3 @@
-"""The version of the distribution, in one place (read by pyproject.toml without importing anything)."""
+"""The version of the distribution. pyproject.toml reads it from here without an import."""
 
 __version__ = "0.1.0"

@@ -1,11 +1,12 @@
-"""The files of a ZooKeeper server: snapshots and transaction logs (files.md). No state. No I/O except on
-streams that callers have opened, and in :mod:`.places`.
+"""The files of a ZooKeeper server: snapshots and transaction logs (files.md). This package keeps no state.
+Only :mod:`.places` opens files; the other modules read and write streams of their callers.
 
-* :mod:`.names`: which file is which. :mod:`.streams`: gzip, snappy, and the reading of large files piece by
-  piece.
-* :mod:`.snapshot`, :mod:`.txnlog`, :mod:`.digest`: the formats, read and written.
-* :mod:`.image`: a tree as files have it, to which the entries of a log are applied.
-* :mod:`.nodes`: its znodes in the form of JSON dumps. :mod:`.writing`: from these to a snapshot.
-* :mod:`.places`: trees by the paths of files.
-* :mod:`.restoring`: from the files of a directory to one image, with all faults that files may have.
+* :mod:`.names`: the names of the files. :mod:`.streams`: gzip, snappy, and the reading of large files piece
+  by piece.
+* :mod:`.snapshot`, :mod:`.txnlog`, :mod:`.digest`: reading and writing the formats.
+* :mod:`.image`: a tree in the form of files, and the effect of the log's entries on it.
+* :mod:`.nodes`: the znodes of an image in the form of JSON dumps. :mod:`.writing`: from such znodes to a
+  snapshot.
+* :mod:`.places`: reading and writing trees at the paths of files.
+* :mod:`.restoring`: making one image from the files of a directory, which may have faults.
 """

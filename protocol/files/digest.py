@@ -1,5 +1,5 @@
-"""The digest of a tree (files.md section 6): a sum of one number for each znode, so that a change costs two
-of them, however large the tree is."""
+"""The digest of a tree (files.md section 6): the sum of one number for each znode. A change of a znode
+subtracts one number and adds one, however large the tree is."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Final
 from zlib import crc32
 
 VERSION: Final = 2
-"""Of the digest; files of Apache ZooKeeper 3.6 and later have it."""
+"""The version of the digest in files of Apache ZooKeeper 3.6 and later."""
 _MASK: Final = 2**64 - 1
 LISTED, LIST = 128, 1024
-"""The digest is listed for each zxid that is a multiple of the first number. The second number says how many
-of the latest are kept."""
+"""The digest is listed for each zxid that is a multiple of the first number. The second number is the length
+of the list."""
 RESERVED: Final = "/zookeeper/"
-"""Znodes below count 0."""
+"""The number of each znode below this path is 0."""
 
 
 def value_of(path: str, data: bytes | None, stat: bytes) -> int:
-    """Return the number of a znode, for the sum.
+    """Return the number that a znode adds to the digest.
 
-    :param path: ``""`` for the root.
-    :param stat: its Stat as snapshots have it; see :data:`.snapshot.STAT`.
+    :param path: the path of the znode; ``""`` for the root.
+    :param stat: the Stat of the znode in the form of snapshots; see :data:`.snapshot.STAT`.
     """
     if path.startswith(RESERVED):
         return 0
     sum_ = crc32(path.encode("utf-8", "surrogatepass"))
     if data:
         sum_ = crc32(data, sum_)
-    return crc32(stat[:16] + stat[52:] + stat[16:52], sum_)  # here pzxid stands third
+    return crc32(stat[:16] + stat[52:] + stat[16:52], sum_)  # here pzxid is the third field
 
 
 def add(digest: int, value: int) -> int:
@@ -36,5 +36,5 @@ def add(digest: int, value: int) -> int:
 
 
 def signed(digest: int) -> int:
-    """Return a digest as the long of a file."""
+    """Return a digest as the signed number that a file stores."""
     return digest - 2**64 if digest >= 2**63 else digest

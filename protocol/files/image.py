@@ -1,12 +1,12 @@
-"""A tree as the files of a server have it, and how the entries of logs change it (files.md sections 4.1 and
-5).
+"""A tree in the form of a server's files, and how the entries of logs change the tree (files.md sections 4.1
+and 5).
 
-Entries are applied as a starting server does, not as a serving one: an entry holds results, so nothing is
-checked, and an entry that was applied before changes nothing.
+Entries are applied as by a server that starts. An entry holds results, so nothing is checked. An entry that
+was applied before changes nothing.
 
-* An entry that cannot be applied is left out: its znode is missing, or exists already.
-* The counters of a parent only grow. So a snapshot that was written while the tree changed becomes right once
-  all entries after its zxid were applied.
+* An entry that cannot be applied is left out, because its znode is missing or exists already.
+* The counters of a parent only grow. So a snapshot that was written while the tree changed becomes right when
+  all entries after its zxid are applied.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ BUILT_IN: Final = ("", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
 
 @attrs.define(eq=True)
 class ImageNode:
-    """A znode.
+    """A znode of an image.
 
-    :ivar stat: see :data:`.snapshot.STAT`.
+    :ivar stat: the Stat in the form of snapshots; see :data:`.snapshot.STAT`.
     """
 
     data: bytes | None
@@ -67,11 +67,11 @@ class ImageNode:
 
 
 class Image:
-    """A tree, its sessions, and the zxid up to which it goes.
+    """A tree, its sessions, and the zxid of the last transaction in it.
 
-    :ivar nodes: by path; the root is ``""``. Parents come before children. A snapshot that was written while
-        the tree changed may differ.
-    :ivar sessions: timeouts in ms, by session id.
+    :ivar nodes: the znodes by path; the root is ``""``. Parents come before children, except in a snapshot
+        that was written while the tree changed.
+    :ivar sessions: the timeouts in ms by session id.
     :ivar digest: the digest of the tree; None if it is not kept.
     """
 
@@ -94,7 +94,7 @@ class Image:
         return image
 
     def count_digest(self) -> int:
-        """Work out the digest of the whole tree, and keep it from now on."""
+        """Compute the digest of the whole tree. From now on each change updates the digest."""
         digest = 0
         for path, node in self.nodes.items():
             digest = add(digest, value_of(path, node.data, node.stat))
@@ -166,7 +166,7 @@ class Image:
             return
         exists = path in self.nodes
         stat = list(STAT.unpack(parent.stat))
-        if created == -1 and not exists:  # a log of long ago does not say
+        if created == -1 and not exists:  # logs of very old releases lack the counter
             created = min(stat[5] + 1, INT_MAX)
         if created > stat[5]:
             stat[5], stat[8] = created, zxid
@@ -205,7 +205,7 @@ class Image:
     # --- who owns what -----------------------------------------------------------------------------------
 
     def _owned(self) -> dict[int, dict[str, None]]:
-        """The paths that have an owner, by owner: looked up once, then kept."""
+        """Return the paths of znodes with an owner, by owner. The tree is searched only once."""
         if self._ephemerals is None:
             self._ephemerals = {}
             for path, node in self.nodes.items():
@@ -214,8 +214,8 @@ class Image:
         return self._ephemerals
 
     def drop_orphans(self) -> list[str]:
-        """Delete the ephemerals of sessions that are not among the sessions, as a server does when it starts:
-        without a transaction. Returns their paths."""
+        """Delete the ephemerals of unknown sessions without a transaction, as a server does when it starts.
+        Returns their paths."""
         gone = [
             path
             for owner, paths in self._owned().items()
@@ -228,12 +228,13 @@ class Image:
 
 
 def is_session(owner: int) -> bool:
-    """Whether a stored ephemeralOwner is a session's id: not the mark of a container or a TTL znode."""
+    """Return whether a stored ephemeralOwner is the id of a session, and not the mark of a container or TTL
+    znode."""
     return owner > 0 or (owner < 0 and owner != CONTAINER and ttl_of(owner) is None)
 
 
 def ttl_of(owner: int) -> int | None:
-    """Return the TTL in ms that a stored ephemeralOwner means, or None if it means something else."""
+    """Return the TTL in ms that a stored ephemeralOwner holds; None if it holds no TTL."""
     stored = owner & _MASK
     ttl = stored - TTL_MARK
     return ttl if 0 < ttl <= MAX_TTL else None

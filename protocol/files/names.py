@@ -1,4 +1,4 @@
-"""The names of files in a data directory (files.md section 1): the kind, and a zxid in hex.
+"""The names of files in a data directory (files.md section 1): a name has the kind and a zxid in hex.
 
 A name may continue after the zxid, as in ``snapshot.5.gz`` and ``snapshot.5.bak``. The first bytes of a
 file say how it is compressed; the name does not.
@@ -17,22 +17,25 @@ _NAME = re.compile(r"(snapshot|log)\.([0-9a-f]{1,16})(?:\.|$)", re.IGNORECASE)
 
 
 class Name(NamedTuple):
-    """:ivar zxid: of a snapshot: the last zxid applied when writing began; of a log: the zxid of its first
-    transaction."""
+    """The name of a snapshot or a log.
+
+    :ivar zxid: for a snapshot, the last zxid that was applied when the writing began. For a log, the zxid of
+        its first transaction.
+    """
 
     zxid: int
     text: str
 
 
 class Listing(NamedTuple):
-    """The files of a data directory; the oldest first."""
+    """The snapshots and logs of a data directory, the oldest first."""
 
     snapshots: list[Name]
     logs: list[Name]
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Listing:
-        """Pick the snapshots and logs among the names."""
+        """Pick the names of snapshots and logs out of ``names``."""
         found = cls([], [])
         for text in names:
             if match := _NAME.match(text):
@@ -46,15 +49,18 @@ class Listing(NamedTuple):
         """Return the logs that may hold transactions after ``zxid``: the last log that begins at ``zxid`` or
         before, and all later logs (files.md section 4, step 3).
 
-        The log before that of the next zxid counts too: a snapshot may have been named while transactions
-        were in the older log that were not applied yet (files.md section 4.1).
+        The last log that begins at ``zxid`` or before is needed too. A snapshot gets its name while some
+        transactions of the older log may not be applied yet (files.md section 4.1).
         """
         first = max((log.zxid for log in self.logs if log.zxid <= zxid), default=0)
         return [log for log in self.logs if log.zxid >= first]
 
 
 def snapshot_name(zxid: int, compression: str = "") -> str:
-    """:param compression: one of :data:`.streams.COMPRESSIONS`."""
+    """Return the name of a snapshot.
+
+    :param compression: one of :data:`.streams.COMPRESSIONS`.
+    """
     return f"snapshot.{zxid:x}.{compression}" if compression else f"snapshot.{zxid:x}"
 
 

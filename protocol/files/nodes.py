@@ -14,15 +14,15 @@ RESERVED = "/zookeeper"
 
 
 def nodes_of(image: Image, top: str = "/") -> Iterator[Node]:
-    """Yield the znodes at and below a path, parents before children, siblings in order. Their paths begin at
-    it.
+    """Yield the znodes at and below the path ``top``: parents before children, siblings in order of their
+    names. The yielded paths begin at ``top``.
 
-    :param top: where to begin; if nothing is there, nothing is yielded.
+    :param top: the path of the first znode; if it does not exist, nothing is yielded.
     """
     base = "" if top == "/" else top
     below = f"{base}/"
     paths = [path for path in image.nodes if path == base or path.startswith(below)]
-    # a / counts less than any other character: a znode's children follow it at once
+    # a slash sorts before any other character, so the children of a znode come directly after it
     for path in sorted(paths, key=lambda path: path.replace("/", "\0")):
         if not base and f"{path}/".startswith(f"{RESERVED}/"):
             continue
@@ -49,7 +49,7 @@ def nodes_of(image: Image, top: str = "/") -> Iterator[Node]:
 
 
 def stored_stat(stat: Stat) -> bytes:
-    """Return the Stat that a client has got as files have it: cversion as the number of children ever
+    """Return a client's Stat in the form of files. There cversion is the number of children that were ever
     created."""
     created = (stat.cversion + stat.numChildren) % 2**32 // 2
     return STAT.pack(

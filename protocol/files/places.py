@@ -1,7 +1,7 @@
 """The places of trees on a disk: a snapshot, a data directory, or a dump in JSON (:mod:`pyzk.protocol.dump`).
 
-The one module of this folder that opens files itself. Each function raises :class:`OSError` for what cannot
-be read or written.
+Only this module of the folder opens files itself. Each function raises :class:`OSError` if a file cannot be
+read or written.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from .streams import COMPRESSIONS, begins_snapshot, compressing
 from .writing import encoded
 
 _MODE = 0o600
-"""Digests stand in access control lists."""
+"""Only the owner may read the files, because access control lists contain digests of passwords."""
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file for reading. A device may have no end, and a pipe no beginning: both are refused."""
+    """Open a file for reading. Devices and pipes are refused: a device may have no end, and a pipe cannot be
+    read from its beginning again."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
     return open(path, "rb")
@@ -37,12 +38,12 @@ def begins(path: str | os.PathLike[str]) -> bytes:
 
 
 def is_data(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a snapshot or a data directory, and not a dump."""
+    """Return whether a path is a snapshot or a data directory, and not a dump."""
     return os.path.isdir(path) or begins_snapshot(begins(path))
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path:
-    """Return the folder of a data directory in which its files are."""
+    """Return the folder inside a data directory that holds the snapshots and logs."""
     inner = Path(path) / FOLDER
     return inner if inner.is_dir() else Path(path)
 
@@ -54,8 +55,9 @@ def image_at(
 ) -> Image:
     """Read a snapshot, or restore a data directory.
 
-    :param tell: takes a line for each thing that is wrong and does not matter.
-    :param progress: called now and then with the kind of things read, and their number.
+    :param tell: a function that receives a line for each harmless fault.
+    :param progress: a function that is called at intervals with the kind of the things read (``znodes``,
+        ``entries``) and their number so far.
     :raises FileError: the snapshot is damaged.
     :raises Damaged: the files of the directory do not fit together.
     """
@@ -74,12 +76,13 @@ def image_at(
 
 
 def write_image(image: Image, path: str | os.PathLike[str], replace: bool = False) -> Path:
-    """Write an image: into a data directory that holds no data yet, if the path is that of a directory or
-    ends with a slash; else into a snapshot, compressed as its name says.
+    """Write an image. If the path is a directory or ends with a slash, the image is written into this data
+    directory, which must hold no data yet. Any other path is the path of a snapshot, whose name says how it
+    is compressed.
 
-    :param replace: whether a snapshot may be there already.
-    :returns: the snapshot.
-    :raises FileExistsError: something is there.
+    :param replace: whether a snapshot that exists already may be replaced.
+    :returns: the path of the snapshot.
+    :raises FileExistsError: the snapshot exists already, or the directory holds data.
     """
     target = Path(path)
     if os.fspath(path).endswith("/") or target.is_dir():
@@ -98,5 +101,5 @@ def write_image(image: Image, path: str | os.PathLike[str], replace: bool = Fals
 
 
 def new_file(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file for writing that its owner alone may read."""
+    """Open a file for writing; only the owner of the file may read it."""
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE), "wb")

@@ -1,18 +1,19 @@
-"""From the files of a data directory to one image (files.md section 4).
+"""Making one image from the files of a data directory (files.md section 4).
 
-1. The newest snapshot that can be read as a whole is taken.
-2. The log entries after its zxid are applied, from the last log that begins at or before it.
+1. The newest snapshot that can be read to its end is taken.
+2. The log entries after the zxid of the snapshot are applied. They begin in the last log whose zxid is not
+   greater.
 3. The result must have no gap: each zxid follows the previous zxid, or begins a new epoch (its high 32
    bits).
 
 There are three kinds of faults:
 
-* *Reported*: a torn entry at the end of a log, because no client got an answer for it; an unfinished
-  snapshot, if an older one and the logs replace it; a digest that another kind of server may have counted
-  differently.
+* *Reported*: a torn entry at the end of a log, because no client got an answer for it. An unfinished
+  snapshot, if an older snapshot and the logs replace it. A digest that another kind of server may have
+  computed in another way.
 * *Damage*: :class:`Damaged` is raised, with file and offset. With ``repair`` the result is everything before
-  the damage, and all later files are named, to be set aside.
-* Whatever the caller's ``open_file`` raises.
+  the damage. It also names all later files, which the caller must set aside.
+* The errors that the caller's ``open_file`` raises.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ from .txnlog import LogReader
 
 OpenFile: TypeAlias = Callable[[str], IO[bytes]]
 _REPORT_EVERY: Final = 20_000
-"""Znodes or entries between two reports of progress."""
+"""The number of znodes or entries between two reports of progress."""
 
 
 class Damaged(ValueError):
-    """The files do not fit together: one line that says why."""
+    """The files do not fit together; the message is one line that says why."""
 
 
 @attrs.define
 class Restored:
-    """What the files hold.
+    """The result of a restore.
 
-    :ivar snapshot: the name of the snapshot that was used; None if there was no file at all.
-    :ivar entries: how many entries of logs were applied.
-    :ivar aside: files after a damage, which do not count.
-    :ivar digests: zxids that were replayed, and the digests of the tree after them, as the word ``hash``
-        lists them; the oldest first.
+    :ivar snapshot: the name of the snapshot that was used; None if the directory has no files.
+    :ivar entries: the number of log entries that were applied.
+    :ivar aside: the files after a damage, which were not used.
+    :ivar digests: pairs of a replayed zxid and the digest of the tree after this zxid, as the word ``hash``
+        lists them; the oldest pair first.
     """
 
     image: Image
@@ -65,11 +66,12 @@ def read_image(
 ) -> tuple[Image, ZxidDigest | None]:
     """Read a whole snapshot.
 
-    :param zxid: the zxid in its name; -1 to take the one in the file.
-    :param progress: called now and then with the word ``znodes`` and their number.
+    :param zxid: the zxid in the name of the file; -1 means the zxid inside the file.
+    :param progress: a function that is called at intervals with the word ``znodes`` and the number of znodes
+        so far.
     :param bounds: the largest accepted sizes.
-    :returns: the image, and the digest that the file has.
-    :raises FileError: it is damaged, or too large.
+    :returns: the image, and the digest that the file holds.
+    :raises FileError: the snapshot is damaged, or too large.
     """
     reader = SnapshotReader(file, bounds)
     image = Image()
@@ -93,11 +95,11 @@ class Restorer:
     """Restores the files of one directory.
 
     :param names: the names of all files.
-    :param open_file: opens a file.
-    :param tell: takes a line for each fault that does not matter.
-    :param repair: at a damage, use everything before it.
-    :param progress: called now and then with the kind of things read (``znodes``, ``entries``), and their
-        number.
+    :param open_file: a function that opens the file of a name.
+    :param tell: a function that receives a line for each harmless fault.
+    :param repair: whether a damage is accepted; then everything before the damage is used.
+    :param progress: a function that is called at intervals with the kind of the things read (``znodes``,
+        ``entries``) and their number so far.
     :param bounds: the largest accepted sizes of a snapshot.
     """
 
@@ -117,9 +119,9 @@ class Restorer:
         self._repair = repair
         self._progress = progress
         self._bounds = bounds
-        self._digest: ZxidDigest | None = None  # of the snapshot
+        self._digest: ZxidDigest | None = None  # the digest in the snapshot
         self._skipped: list[tuple[Name, str]] = []  # snapshots that cannot be read
-        self._doubt: str | None = None  # where a digest began to differ
+        self._doubt: str | None = None  # the first place where a digest differs
 
     def restore(self) -> Restored:
         """:raises Damaged: the files do not fit together, and ``repair`` is false."""
@@ -134,8 +136,8 @@ class Restorer:
         if self._doubt is not None:
             if all(path.isascii() for path in image.nodes):
                 self._damage(f"{self._doubt}: a part of the tree is missing or wrong", found)
-            else:  # a server on a Java before 18 may count such paths in another way (files.md section 6)
-                self._tell(f"{self._doubt}; it has paths beyond ASCII, which servers count in different ways")
+            else:  # a server on a Java before 18 may hash such paths in another way (files.md section 6)
+                self._tell(f"{self._doubt}; it has paths beyond ASCII, whose digest differs between servers")
         return found
 
     def _damage(self, reason: str, found: Restored, *files: str) -> None:
@@ -200,7 +202,7 @@ class Restorer:
             if found.entries % _REPORT_EVERY == 0:
                 self._progress("entries", found.entries)
             if self._digest is not None and self._digest.zxid >= zxid:
-                self._compare(image, self._digest, "the snapshot")  # not yet comparable before its zxid
+                self._compare(image, self._digest, "the snapshot")  # not valid before this zxid
             elif entry.digest is not None:
                 if image.digest is None:
                     image.count_digest()
@@ -212,8 +214,8 @@ class Restorer:
             self._tell(f"{name.text}, byte {reader.torn:,}: {text}")
 
     def _compare(self, image: Image, digest: ZxidDigest, where: str) -> None:
-        """Note where digests begin to differ. A snapshot that was written while the tree changed becomes
-        right later: only the last comparison counts."""
+        """Compare the digest of the image, and note the first place where digests differ. Only the last
+        comparison decides, because a snapshot that was written while the tree changed becomes right later."""
         if image.zxid != digest.zxid:
             return
         if image.digest == digest.digest:

@@ -1,7 +1,8 @@
 """Snapshots: a whole tree and the sessions, with checksums (files.md section 2).
 
-A reader gets the znodes one by one, parents before children, and learns last whether the checksums are right.
-A writer encodes the znodes first, because only then it knows the access control lists, which come first.
+A reader gets the znodes one by one, parents before children. It learns only at the end whether the checksums
+are right. A writer must encode the znodes first, because the access control lists come before the znodes in
+the file.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from .digest import VERSION, signed
 from .streams import FileError, Input, uncompressed
 
 STAT: Final = struct.Struct(">qqqqiiiqq")
-"""A Stat as it is stored: czxid, mzxid, ctime, mtime, version, cversion (as the number of children ever
-created), aversion, ephemeralOwner (with the marks of containers and TTL znodes), pzxid."""
+"""The stored form of a Stat: czxid, mzxid, ctime, mtime, version, cversion (as the number of children that
+were ever created), aversion, ephemeralOwner (with the marks of containers and TTL znodes), pzxid."""
 
 _HEADER: Final = struct.Struct(">4siq")
 _MAGIC: Final = b"ZKSN"
@@ -30,15 +31,16 @@ _KEY: Final = struct.Struct(">q")
 _DIGEST: Final = struct.Struct(">qiq")
 _SEAL: Final = struct.Struct(">qi1s")
 _OPEN_KEY: Final = -1
-"""The key of the ACL that is open to everybody, which is in no map."""
+"""The key of the ACL that is open to everybody. The map of ACLs does not contain this key."""
 _LARGEST_ACL: Final = 2**24
-"""Bytes of one access control list; clients cannot send more than one packet, of 1 MiB by default."""
+"""The largest size in bytes of an access control list. A client must send a list in one packet, of 1 MiB by
+default."""
 
 
 class ZxidDigest(NamedTuple):
     """The digest of a tree after a transaction.
 
-    :ivar digest: an unsigned number.
+    :ivar digest: the digest, as an unsigned number.
     """
 
     zxid: int
@@ -46,10 +48,11 @@ class ZxidDigest(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The sizes that a reader of a snapshot refuses before reading.
+    """The largest sizes that a reader of a snapshot accepts. It refuses larger sizes before it reads the
+    bytes.
 
-    :ivar largest: the most bytes of the path of one znode, and of its data.
-    :ivar most: bytes of the whole, uncompressed.
+    :ivar largest: the largest size in bytes of a path, and of the data of a znode.
+    :ivar most: the largest size in bytes of the whole snapshot, uncompressed.
     """
 
     largest: float = math.inf
@@ -57,9 +60,9 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, max_buffer: int, most: float = math.inf) -> Bounds:
-        """Take the largest znode that a real server reads.
+        """Return the bounds of a real server.
 
-        :param max_buffer: ``jute.maxbuffer``.
+        :param max_buffer: ``jute.maxbuffer`` in bytes.
         """
         return cls(2 * max_buffer, most)
 
@@ -70,8 +73,8 @@ UNBOUNDED: Final = Bounds()
 class StoredNode(NamedTuple):
     """A znode of a snapshot.
 
-    :ivar path: ``""`` for the root.
-    :ivar stat: see :data:`STAT`.
+    :ivar path: the path; ``""`` for the root.
+    :ivar stat: the Stat in the form of :data:`STAT`.
     """
 
     path: str
@@ -86,14 +89,14 @@ class _Acl(Record):
 
 
 class SnapshotReader:
-    """Reads a snapshot. Iterate over :meth:`nodes` to its end; then everything after the znodes is known.
+    """Reads a snapshot. The fields after the znodes are known when :meth:`nodes` was iterated to its end.
 
     :param bounds: the largest accepted sizes.
-    :ivar sessions: the timeouts of the sessions in ms, by id.
-    :ivar digest: None if the file has none.
-    :ivar last_zxid: None if the file has none.
-    :ivar offset: bytes that are read.
-    :raises FileError: it is no snapshot, or its beginning is damaged.
+    :ivar sessions: the timeouts of the sessions in ms, by session id.
+    :ivar digest: the digest of the tree; None if the file has no digest.
+    :ivar last_zxid: the last zxid of the tree; None if the file does not hold it.
+    :ivar offset: the number of bytes that were read.
+    :raises FileError: the file is no snapshot, or its beginning is damaged.
     """
 
     def __init__(self, file: IO[bytes], bounds: Bounds = UNBOUNDED) -> None:
@@ -132,7 +135,7 @@ class SnapshotReader:
         source = self._input
         (key,) = _KEY.unpack(source.take(8, "the map of ACLs"))
         size = 64
-        while True:  # how long an entry is shows only when it is read
+        while True:  # the length of an entry is known only after it is read
             whole = not source.has(size)
             try:
                 entry, end = _Acl.read(source.data, source.pos)
@@ -146,14 +149,14 @@ class SnapshotReader:
                 return key, OPEN_ACL if acl == OPEN_ACL else acl
 
     def nodes(self) -> Iterator[StoredNode]:
-        """Yield the znodes, parents before children. Do not trust them before the end: only there the
-        checksum is compared.
+        """Yield the znodes, parents before children. The checksum is compared only at the end, so do not
+        trust the znodes before.
 
         :raises FileError: the file is damaged.
         """
         source, acls, largest = self._input, self._acls, self._largest
         unpack_int, unpack_key = _INT.unpack_from, _KEY.unpack_from
-        rest = 4 + _KEY.size + STAT.size  # behind the path, without the data
+        rest = 4 + _KEY.size + STAT.size  # the bytes after the path, without the data
         while True:
             if not source.has(4):
                 raise FileError(source.offset, "the file ends too early: the end of the tree is missing")
@@ -203,10 +206,11 @@ class SnapshotReader:
 
     def _too_large(self, what: str, size: int) -> FileError:
         needed = f"jute.maxbuffer={(size + 1) // 2} or more"
-        return FileError(self._input.offset, f"{what} of {size:,} bytes is too large; it takes {needed}")
+        return FileError(self._input.offset, f"{what} of {size:,} bytes is too large: set {needed}")
 
     def _check_seal(self, what: str) -> None:
-        """Compare the checksum of everything before it, earlier seals included."""
+        """Read a seal, and compare its checksum with the checksum of all bytes before it, earlier seals
+        included."""
         source = self._input
         expected, at = source.checksum(), source.offset
         found, size, text = _SEAL.unpack(source.take(_SEAL.size, f"the checksum of {what}"))
@@ -216,9 +220,8 @@ class SnapshotReader:
             raise FileError(at + 8, f"the end of the checksum of {what} is missing")
 
     def _read_trailers(self) -> None:
-        """Read the parts after the tree. The rest of the file says by its length which parts there are, as a
-        file may have either part without the other
-        (files.md section 2.1)."""
+        """Read the parts after the tree. A file may have each part without the other part, so the length of
+        the rest says which parts the file has (files.md section 2.1)."""
         source = self._input
         digest, last = _DIGEST.size + _SEAL.size, _KEY.size + _SEAL.size
         if source.has(digest):
@@ -250,9 +253,9 @@ class NodeEncoder:
         return b"".join((_INT.pack(len(name)), name, _INT.pack(length), data or b"", _KEY.pack(key), stat))
 
     def head(self, sessions: Mapping[int, int]) -> bytes:
-        """Encode the part before the znodes, once all znodes are encoded.
+        """Encode the part before the znodes. All znodes must be encoded already.
 
-        :param sessions: the timeouts in ms, by id.
+        :param sessions: the timeouts of the sessions in ms, by session id.
         """
         acls = [(key, acl) for acl, key in self._keys.items() if key != _OPEN_KEY]
         return b"".join(
@@ -270,7 +273,8 @@ def tail(checksum: int, digest: ZxidDigest | None, last_zxid: int) -> bytes:
     """Encode the part after the znodes.
 
     :param checksum: the Adler32 of the head and the znodes.
-    :param digest: the digest of the tree; None if it is not known, because the tree changed meanwhile.
+    :param digest: the digest of the tree; None if it is not known because the tree changed during the
+        writing.
     """
     zxid, value = digest or (0, 0)
     parts = [b"\0\0\0\1/", _DIGEST.pack(zxid, VERSION, signed(value)), _KEY.pack(last_zxid)]

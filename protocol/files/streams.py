@@ -13,28 +13,28 @@ from typing import IO, Any, Final
 
 _INT = struct.Struct(">i")
 _PIECE: Final = 2**20
-"""Bytes that are read at once."""
+"""The number of bytes in one read."""
 _GZIP: Final = b"\x1f\x8b"
 _SNAPPY: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEAD: Final = 16
-"""Bytes before the first chunk of a snappy file."""
+"""The number of bytes before the first chunk of a snappy file."""
 _LONGEST_CHUNK: Final = 2**24
-"""Bytes of a chunk of a snappy file; its writer makes chunks of 32 KiB."""
+"""The largest size in bytes of a chunk of a snappy file. Real writers make chunks of 32 KiB."""
 
 
 COMPRESSIONS: Final = ("", "gz", "snappy")
-"""How a snapshot may be compressed; the end of its name says so too."""
+"""The kinds of compression of a snapshot; the name of the file ends with the kind."""
 _CHUNK: Final = 32 * 1024
-"""Bytes that are compressed together by snappy, as snappy-java does it."""
+"""The size in bytes of the chunks that are compressed separately, as in snappy-java."""
 _LEVEL: Final = 6
-"""The level of gzip, as in Java: level 9 takes twice the time for 1 % less."""
+"""The level of gzip, as in Java. Level 9 takes twice as long and makes files only 1 % smaller."""
 
 
 class FileError(ValueError):
     """A file is damaged, or is not of the kind that was expected.
 
-    :ivar offset: the byte at which the fault shows, from 0. For a compressed file it counts uncompressed
-        bytes.
+    :ivar offset: the position of the byte where the fault was found, from 0. In a compressed file it counts
+        uncompressed bytes.
     """
 
     def __init__(self, offset: int, reason: str) -> None:
@@ -44,15 +44,19 @@ class FileError(ValueError):
 
 
 def begins_snapshot(start: bytes) -> bool:
-    """Whether a file that begins with these bytes, four or more, is a snapshot, compressed or not."""
+    """Return whether a file is a snapshot, compressed or not.
+
+    :param start: the first bytes of the file, 4 or more.
+    """
     return start[:4] == b"ZKSN" or start.startswith(_GZIP) or start[:4] == _SNAPPY[:4]
 
 
 def uncompressed(file: IO[bytes]) -> IO[bytes]:
-    """Return a stream of the plain bytes of a file that may be compressed; its first bytes tell.
+    """Return a stream of the uncompressed bytes of a file. The first bytes of the file say how it is
+    compressed.
 
-    :param file: a stream at its beginning, which can be read from the beginning again (``seek``).
-    :raises FileError: for snappy, if the package ``cramjam`` is not installed.
+    :param file: a stream at its beginning, which can go back there (``seek``).
+    :raises FileError: snappy needs the package ``cramjam``, which is not installed.
     """
     start = file.read(len(_SNAPPY))
     file.seek(0)
@@ -68,7 +72,7 @@ def compressing(file: IO[bytes], compression: str) -> Iterator[IO[bytes]]:
     """Give a stream that compresses its input into a file.
 
     :param compression: one of :data:`COMPRESSIONS`.
-    :raises FileError: for snappy, if the package ``cramjam`` is not installed.
+    :raises FileError: snappy needs the package ``cramjam``, which is not installed.
     """
     if compression == "gz":
         with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_LEVEL) as stream:
@@ -87,7 +91,7 @@ def _snappy() -> Any:
     try:
         import cramjam
     except ImportError:
-        raise FileError(0, "it is compressed with snappy; for that: pip install cramjam") from None
+        raise FileError(0, "it is compressed with snappy; to read it: pip install cramjam") from None
     return cramjam.snappy
 
 
@@ -109,7 +113,7 @@ class _SnappyWriter(io.RawIOBase):
 
 
 class _Snappy(io.RawIOBase):
-    """The plain bytes of a file in the stream format of snappy-java (files.md section 2.2)."""
+    """Reads the uncompressed bytes of a file in the stream format of snappy-java (files.md section 2.2)."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._expand: Any = _snappy().decompress_raw
@@ -133,7 +137,7 @@ class _Snappy(io.RawIOBase):
                 raise FileError(self._at, "a compressed part is longer than any writer makes it")
             try:
                 self._left = memoryview(bytes(self._expand(chunk)))
-            except Exception as error:  # what the package raises is its own
+            except Exception as error:  # the package raises errors of its own
                 raise FileError(self._at, f"a compressed part cannot be expanded: {error}") from None
             self._at += 4 + size
         size = min(len(buffer), len(self._left))
@@ -143,7 +147,7 @@ class _Snappy(io.RawIOBase):
 
 
 def _expanded_size(chunk: bytes) -> int:
-    """Return how many bytes a chunk of snappy says that it has: seven bits of the number are in each byte."""
+    """Return the uncompressed size that a chunk of snappy names. Each byte holds seven bits of the number."""
     size = 0
     for number, byte in enumerate(chunk[:5]):
         size |= (byte & 0x7F) << 7 * number
@@ -155,15 +159,15 @@ def _expanded_size(chunk: bytes) -> int:
 class Input:
     """A stream that is read piece by piece, with the Adler32 of everything read so far.
 
-    :param most: bytes that it may have in all.
-    :ivar data: the present piece; callers read it from ``pos`` on, and move ``pos``.
+    :param most: the largest number of bytes that the stream may have.
+    :ivar data: the current piece. Callers read it from ``pos`` on, and move ``pos``.
     """
 
     def __init__(self, stream: IO[bytes], most: float = math.inf) -> None:
         self._stream = stream
         self._most = most
-        self._before = 0  # bytes before this piece
-        self._sum = 1  # the Adler32 of data[:_summed] and all before
+        self._before = 0  # the number of bytes before this piece
+        self._sum = 1  # the Adler32 of data[:_summed] and of all earlier bytes
         self._summed = 0
         self.data = b""
         self.pos = 0
@@ -174,13 +178,13 @@ class Input:
         return self._before + self.pos
 
     def has(self, size: int) -> bool:
-        """Read until there are ``size`` bytes after ``pos``; False if the stream ends before."""
+        """Read until there are ``size`` bytes after ``pos``. Returns False if the stream ends before."""
         if len(self.data) - self.pos >= size:
             return True
         self.checksum()
         pieces = [self.data[self.pos :]]
         have = len(pieces[0])
-        while have < size:  # never more at once than there is: a length may be anything
+        while have < size:  # piece by piece, because a damaged length may be huge
             try:
                 piece = self._stream.read(_PIECE)
             except (OSError, EOFError, zlib.error) as error:
@@ -203,7 +207,7 @@ class Input:
     def take(self, size: int, what: str = "the file") -> bytes:
         """Return the next bytes.
 
-        :raises FileError: the stream ends before, or the size is negative.
+        :raises FileError: the stream ends too early, or the size is negative.
         """
         if size < 0:
             raise FileError(self.offset, f"a length is negative, in {what}")

@@ -1,11 +1,11 @@
 """Transaction logs: one entry for each zxid, with a checksum of its own (files.md section 3).
 
-A log ends where its writer was killed, so a reader must be careful at the end:
+The writer of a log may have been killed at any byte, so a reader must judge the end of the log:
 
 * After the last whole entry there is nothing, or zeros: a log is created longer than its entries.
-* A *torn* entry was never complete: it is cut off by the end of the file or by zeros.
-  Nobody was answered, so it does not count.
-* An entry that is wrong in any other way, or is followed by another whole entry, is damage.
+* A *torn* entry was never complete: it is cut off by the end of the file or by zeros. No client got an answer
+  for it, so it is ignored.
+* An entry with any other fault is damage. A torn entry before a whole entry is damage too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _END: Final = b"B"
 _TXN: Final = struct.Struct(">qiqqi")
 _DIGEST: Final = struct.Struct(">iq")
 _LEAST: Final = _TXN.size
-"""Bytes of the smallest payload: its header."""
+"""The size in bytes of the smallest payload, which is only a header."""
 
 
 # --- the records -----------------------------------------------------------------------------------------
@@ -41,7 +41,11 @@ _LEAST: Final = _TXN.size
 
 @record
 class CreateTxn(Record):
-    """:ivar parentCVersion: how many children the parent has ever had, this znode included."""
+    """The creation of a persistent or ephemeral znode.
+
+    :ivar parentCVersion: the number of children that were ever created below the parent, this znode
+        included.
+    """
 
     path: Text
     data: Buffer
@@ -60,7 +64,10 @@ class CreateContainerTxn(Record):
 
 @record
 class CreateTTLTxn(Record):
-    """:ivar ttl: in ms."""
+    """The creation of a TTL znode.
+
+    :ivar ttl: the TTL in ms.
+    """
 
     path: Text
     data: Buffer
@@ -76,7 +83,10 @@ class DeleteTxn(Record):
 
 @record
 class SetDataTxn(Record):
-    """:ivar version: the new version."""
+    """A change of data.
+
+    :ivar version: the new version.
+    """
 
     path: Text
     data: Buffer
@@ -85,7 +95,10 @@ class SetDataTxn(Record):
 
 @record
 class SetACLTxn(Record):
-    """:ivar version: the new aversion."""
+    """A change of an ACL.
+
+    :ivar version: the new aversion.
+    """
 
     path: Text
     acl: AclVector
@@ -100,14 +113,20 @@ class CheckTxn(Record):
 
 @record
 class CreateSessionTxn(Record):
-    """:ivar timeOut: in ms."""
+    """The beginning of a session.
+
+    :ivar timeOut: the timeout of the session in ms.
+    """
 
     timeOut: Int
 
 
 @record
 class CloseSessionTxn(Record):
-    """:ivar paths: its ephemerals; None if the log does not say."""
+    """The end of a session.
+
+    :ivar paths: the paths of the session's ephemerals; None if the log does not list them.
+    """
 
     paths: Vector[Text]
 
@@ -119,7 +138,10 @@ class ErrorTxn(Record):
 
 @attrs.define
 class MultiTxn:
-    """:ivar parts: each with its type."""
+    """A multi.
+
+    :ivar parts: the operations of the multi, each with its type.
+    """
 
     parts: list[tuple[int, Any]]
 
@@ -160,12 +182,13 @@ _RECORDS: Final[dict[int, type[Record]]] = {
 class Entry:
     """One transaction of a log.
 
-    :ivar offset: the byte at which it begins.
-    :ivar session: the id of the session that asked for it.
+    :ivar offset: the position of its first byte in the log.
+    :ivar session: the id of the session that sent the request.
     :ivar cxid: the number that the client gave the request.
     :ivar time: the time of the transaction, in ms since the epoch.
     :ivar type: an op code.
-    :ivar digest: the digest of the tree after it, as an unsigned number; None if the log does not say.
+    :ivar digest: the digest of the tree after this transaction, as an unsigned number; None if the log does
+        not hold it.
     """
 
     offset: int
@@ -184,9 +207,9 @@ class Entry:
 class LogReader:
     """Reads a log. Iterate over :meth:`entries` to its end.
 
-    :ivar torn: where the torn entry at the end begins; None if there is none.
-    :ivar offset: bytes that are read.
-    :raises FileError: it is no log.
+    :ivar torn: the position of the torn entry at the end; None if no entry is torn.
+    :ivar offset: the number of bytes that were read.
+    :raises FileError: the file is no log.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -201,7 +224,7 @@ class LogReader:
             return
         magic, _, _ = HEADER.unpack(self._input.take(HEADER.size))
         begun = MAGIC.startswith(magic.rstrip(b"\0"))
-        if magic != MAGIC and begun and not self._more():  # made longer, and not written any more
+        if magic != MAGIC and begun and not self._more():  # the file was made longer, but nothing was written
             self._empty, self.torn = True, 0
         elif magic != MAGIC:
             raise FileError(0, f"it is no log: it begins with {magic!r}")
@@ -233,7 +256,7 @@ class LogReader:
                 if end == b"\0":
                     self._tear(offset)
                     return
-                raise FileError(offset, "the checksum of an entry is wrong, or its end mark")
+                raise FileError(offset, "the checksum or the end mark of an entry is wrong")
             source.pos = start + size + 1
             try:
                 yield decode(payload, offset)
@@ -244,7 +267,7 @@ class LogReader:
             self.torn = offset
 
     def _more(self) -> bool:
-        """Whether there is anything but zeros from here on."""
+        """Return whether a byte other than zero follows."""
         source = self._input
         while source.has(1):
             piece = source.data[source.pos :]
@@ -256,11 +279,11 @@ class LogReader:
     def _tear(self, offset: int) -> None:
         """Note a torn entry.
 
-        :raises FileError: whole entries follow, so it is no end that was cut off.
+        :raises FileError: whole entries follow, so the log does not end here.
         """
         source = self._input
         rest = bytearray()
-        zeros = 0  # at the end of what is read: there may be 64 MiB
+        zeros = 0  # zeros at the end of the bytes read so far; there may be 64 MiB
         while source.has(1):
             piece = source.data[source.pos :]
             source.pos = len(source.data)
@@ -277,7 +300,7 @@ class LogReader:
 
 
 def _holds_entry(data: bytes) -> bool:
-    """Whether a whole entry begins anywhere."""
+    """Return whether a whole entry begins anywhere in the data."""
     at = data.find(b"\0\0\0\0")  # an Adler32 has 32 bits, and is stored as a long
     while at >= 0 and at + _FRAME.size < len(data):
         found, size = _FRAME.unpack_from(data, at)
@@ -292,8 +315,8 @@ def _holds_entry(data: bytes) -> bool:
 def decode(payload: bytes, offset: int = 0) -> Entry:
     """Decode an entry without its frame.
 
-    :raises JuteError: it is none.
-    :raises struct.error: it is too short.
+    :raises JuteError: the payload is no entry.
+    :raises struct.error: the payload is too short.
     """
     session, cxid, zxid, time, type_ = _TXN.unpack_from(payload)
     txn, end = _read_txn(type_, payload, _TXN.size)
@@ -328,7 +351,7 @@ def _read_txn(type_: int, data: bytes, pos: int) -> tuple[AnyTxn, int]:
 
 
 def _read_close(data: bytes, pos: int) -> tuple[CloseSessionTxn, int]:
-    """Read a closeSession, which may have no record; then a digest may be in its place."""
+    """Read a closeSession. Its record may be missing; then a digest may follow directly."""
     try:
         return CloseSessionTxn.read(data, pos)
     except JuteError:

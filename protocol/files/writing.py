@@ -1,7 +1,7 @@
-"""From znodes to an image, and from an image to the bytes of a snapshot.
+"""Making an image from znodes, and the bytes of a snapshot from an image.
 
-A znode whose Stat is known keeps it: its zxids, times and versions, and the counter for sequential names.
-All other znodes look as if one transaction had created them.
+A znode with a known Stat keeps its zxids, times, versions, and its counter for sequential names. All other
+znodes look as if one transaction had created them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from .image import CONTAINER, MAX_TTL, TTL_MARK, Image, ImageNode
 from .snapshot import STAT, NodeEncoder, ZxidDigest, tail
 
 _TIMEOUT = 30.0
-"""The timeout in seconds of a session that owns a copied ephemeral, if it is not known: so long its client
-has to continue where the copy is served."""
+"""The timeout in seconds of a session that owns a copied ephemeral, if the timeout is not known. Within this
+time the client must continue its session at the server of the copy."""
 _MAX_TIMEOUT = 2**31 - 1
-"""In ms: files have 32 bits for it."""
+"""The longest timeout in ms; files store it in 32 bits."""
 
 
 def image_of(nodes: Iterable[Node], now: int) -> Image:
-    """Make an image of znodes, parents before children.
+    """Make an image of znodes. Parents must come before children.
 
-    :param now: the time of znodes that have none, in ms since the epoch.
+    :param now: the time in ms since the epoch for znodes without a Stat.
     """
     image = Image.fresh()
     image.zxid = 1
-    unknown: dict[str, int] = {}  # how many children: of znodes whose Stat is not known
+    unknown: dict[str, int] = {}  # the number of children of each znode without a Stat
     for node in nodes:
         path = "" if node.path == "/" else node.path
         owner = _owner(node)

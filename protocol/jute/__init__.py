@@ -1,9 +1,9 @@
 """Jute, ZooKeeper's record encoding (wire.md section 2), compiled from declarations.
 
 A record is a class whose annotations are jute types (:mod:`.types`). ``@record`` turns it into an attrs
-class, and compiles one encoder and one decoder for it at their first use (:mod:`.compile`). The meaning of a
-boolean, a null or a malformed string is written once, here and in :mod:`.values`. Decoding malformed input
-raises :class:`JuteError` and nothing else. Bytes after the last field are ignored.
+class, and compiles one encoder and one decoder for it at their first use (:mod:`.compile`). Only the modules
+of this folder know how booleans, nulls and malformed strings are read. Decoding malformed input raises
+:class:`JuteError` and nothing else. Bytes after the last field are ignored.
 
 From this declaration::
 
@@ -12,7 +12,8 @@ From this declaration::
         path: UString
         watch: Boolean
 
-the compiler makes these functions; ``pack_i`` and others are methods of a :class:`struct.Struct`::
+the compiler makes these functions. ``pack_i``, ``pack_B`` and ``unpack_i`` are methods of a
+:class:`struct.Struct`::
 
     def encode(self):
         path = self.path
@@ -32,7 +33,8 @@ the compiler makes these functions; ``pack_i`` and others are methods of a :clas
             return (ExistsRequest(path, watch != 0), pos)
         except TooShort: raise JuteError('the message ends too early') from None
 
-A vector gets its own loop. From ``GetChildrenResponse``, whose field is ``children: Vector[UString]``::
+A vector gets its own loop. ``GetChildrenResponse``, which has the field ``children: Vector[UString]``,
+gives::
 
     def encode(self):
         children = self.children

@@ -1,10 +1,10 @@
-"""The compiler: from the fields of a record to the source of the functions that encode and read it.
+"""The compiler: it makes the source of the functions that encode and read a record.
 
-* A field of fixed width is not written or read at once: it waits, and all that wait are packed or unpacked
-  by one :class:`struct.Struct` when a field of another width comes, or the end.
+* Neighbouring fields of fixed width are packed or unpacked together, by one :class:`struct.Struct`. So the
+  compiler collects such fields until a field without a fixed width or the end comes.
 * A nested record is flattened into the fields of the outer one.
-* A string or buffer is sliced without a look at the end of the message, because the next unpack fails if the
-  slice was too short. Only where none follows the position is compared with the end.
+* A string or buffer is sliced without a check against the end of the message, because the next unpack fails
+  if the slice was too short. If no unpack follows, the position is compared with the end.
 * A vector is read by a loop of its own (:func:`.values.vector_reader`), because its length is not known.
 """
 
@@ -55,11 +55,16 @@ def frozen_record(cls: R) -> R:
 
 
 def _compile_later(cls: R) -> R:
-    # Most programs use one direction of each record: nothing is compiled before its first use.
+    # Most programs only encode a record or only read it, so each function is compiled at its first use.
     def encode(self: Record) -> bytes:
+        """Return the record's bytes."""
         return encoder(cls)(self)
 
     def read(_: type[Record], data: bytes, pos: int = 0) -> Any:
+        """Decode one record at ``pos``. Returns the record and the position after it.
+
+        :raises JuteError: the bytes are no such record.
+        """
         return reader(cls)(data, pos)
 
     setattr(cls, "encode", encode)  # noqa: B010
@@ -68,26 +73,29 @@ def _compile_later(cls: R) -> R:
 
 
 def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
-    """Return the compiled function that ``encode`` calls, for loops over many records."""
+    """Return the compiled function behind ``encode``, for loops over many records."""
     if "jute_encoder" not in vars(cls):
         compiled = _encode_source(cls).function()
+        compiled.__doc__ = cls.encode.__doc__
         setattr(cls, "jute_encoder", staticmethod(compiled))  # noqa: B010
         setattr(cls, "encode", compiled)  # noqa: B010
     return typing.cast(Callable[[Any], bytes], vars(cls)["jute_encoder"].__func__)
 
 
 def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
-    """Return the compiled function that ``read`` calls."""
+    """Return the compiled function behind ``read``."""
     if "jute_reader" not in vars(cls):
-        setattr(cls, "read", classmethod(_read_source(cls).function()))  # noqa: B010
+        compiled = _read_source(cls).function()
+        compiled.__doc__ = cls.read.__doc__
+        setattr(cls, "read", classmethod(compiled))  # noqa: B010
         setattr(cls, "jute_reader", staticmethod(cls.read))  # noqa: B010
     return typing.cast(Callable[..., tuple[R1, int]], vars(cls)["jute_reader"].__func__)
 
 
 def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[Any, ...]]:
     """Compile a function that reads the values of a record as a plain tuple, in the order of their
-    declaration. It is for loops over many records that need neither an object for each record nor the
-    position after it."""
+    declaration. Loops over many records use it, because they need no object for each record and no position
+    after it."""
     source = ReaderSource("read_fields", "data, pos")
     values = source.read(fields_of(cls))
     return source.returning(f"({', '.join(values)},)", fields_of(cls)).function()
@@ -99,9 +107,9 @@ def generated(cls: type[Record]) -> str:
 
 
 class Source:
-    """The source of a function under construction.
+    """The source of a function that is being built.
 
-    :ivar lines: its body.
+    :ivar lines: the lines of its body.
     """
 
     def __init__(self, name: str, parameters: str) -> None:
@@ -115,7 +123,7 @@ class Source:
         return "\n".join([self._head, *indented(self.lines)])
 
     def local(self, name: str) -> str:
-        """Return an unused name like this one for a local variable."""
+        """Return an unused name, similar to ``name``, for a local variable."""
         number = 1
         free = name
         while free in self._taken:
@@ -125,7 +133,7 @@ class Source:
         return free
 
     def constant(self, name: str, value: Any) -> str:
-        """Return an unused name like this one for an object that the source uses."""
+        """Return an unused name, similar to ``name``, for an object that the source uses."""
         if self._globals.get(name) == value:
             return name
         free = self.local(name)
@@ -133,7 +141,7 @@ class Source:
         return free
 
     def function(self) -> Callable[..., Any]:
-        """Compile it."""
+        """Compile the source, and return the function."""
         namespace = dict(self._globals)
         exec(compile(str(self), f"<jute {self._name}>", "exec"), namespace)
         return typing.cast(Callable[..., Any], namespace[self._name])
@@ -154,7 +162,7 @@ def indented(lines: list[str], levels: int = 1) -> list[str]:
 def _encode_source(cls: type[Record]) -> Source:
     source = Source("encode", "self")
     parts: list[str] = []
-    waiting: list[tuple[str, str]] = []  # format and value of what is packed together
+    waiting: list[tuple[str, str]] = []  # format and value of each field that will be packed
 
     def pack() -> None:
         if waiting:
@@ -211,11 +219,11 @@ class ReaderSource(Source):
 
     def __init__(self, name: str, parameters: str) -> None:
         super().__init__(name, parameters)
-        self._waiting: list[tuple[str, str]] = []  # format and name of what is unpacked together
+        self._waiting: list[tuple[str, str]] = []  # format and name of each field that will be unpacked
 
     def read(self, fields: list[Field]) -> list[str]:
-        """Add the reading of some fields; returns the expressions of their values, which are good once
-        :meth:`unpack` was called."""
+        """Add the reading of some fields. Returns the expressions of their values; use them only after
+        :meth:`unpack`."""
         values = []
         for name, kind, argument in fields:
             if kind in _FIXED:
@@ -231,18 +239,18 @@ class ReaderSource(Source):
         return values
 
     def read_into(self, names: Sequence[str], fields: list[Field]) -> None:
-        """Add the reading of some fields of fixed width into variables of these names; a boolean is a number
-        then."""
+        """Add the reading of some fields of fixed width into variables with these names. A boolean is read as
+        a number."""
         self._waiting += [(_FIXED[kind], name) for name, (_, kind, _) in zip(names, fields, strict=True)]
 
     def unpack(self) -> None:
-        """Read the values of fixed width that wait, all at once."""
+        """Add one unpacking of all fields of fixed width that were collected."""
         if not self._waiting:
             return
         letters = "".join(letter for letter, _ in self._waiting)
         names = [name for _, name in self._waiting]
         fixed = _struct(letters)
-        if letters == "B":  # what many requests end with: an index is faster
+        if letters == "B":  # many requests end with one boolean: an index is faster than a Struct
             read = f"{names[0]} = data[pos]"
         else:
             read = f"{', '.join(names)}, = {self.constant(f'unpack_{letters}', fixed.unpack_from)}(data, pos)"
@@ -252,8 +260,8 @@ class ReaderSource(Source):
     def returning(self, result: str, fields: list[Field]) -> ReaderSource:
         """Finish the function.
 
-        :param result: its result, as source.
-        :param fields: the fields that it has read last.
+        :param result: the source of the function's result.
+        :param fields: the fields that the function reads last.
         """
         self.unpack()
         if _ends_with_string(fields):
@@ -309,7 +317,8 @@ class ReaderSource(Source):
 
 
 def _ends_with_string(fields: list[Field]) -> bool:
-    """Return whether nothing is unpacked after the last slice, so that the slice may be too short."""
+    """Return whether a slice is the last thing that is read. Then nothing notices that the slice is too
+    short."""
     if not fields:
         return False
     _, kind, argument = fields[-1]

@@ -1,4 +1,4 @@
-"""The types of jute, with which records are declared, and the base of every record."""
+"""The types of jute that declare the fields of records, and the base of every record."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Boolean = Annotated[bool, "boolean"]
 Int = Annotated[int, "int"]
 Long = Annotated[int, "long"]
 Buffer = Annotated[bytes | None, "buffer"]
-"""Bytes; None (null) and b"" are different values and both survive a round trip."""
+"""Bytes. None (null) and b"" are different values, and both are preserved by encoding and decoding."""
 UString = Annotated[str | None, "ustring"]
 """A string that may be null."""
 Text = Annotated[str, "text"]
-"""A ustring whose sender promises not to send null; null is malformed."""
+"""A ustring that is never null; a null is malformed."""
 Vector = Annotated[Sequence[T] | None, "vector"]
-"""A count, then the elements; may be null. A decoded vector is a tuple.
+"""A count, and then the elements. A vector may be null. A decoded vector is a tuple.
 
-``Annotated[Vector[T], value]`` names a value so common that it is recognised by its bytes, and decoded to
-that very object.
+``Annotated[Vector[T], value]`` names a very common value. The decoder recognises its bytes, and returns the
+object ``value`` itself.
 """
 
 __all__ = ["Boolean", "Buffer", "Field", "Int", "JuteError", "Long", "Record", "Text", "UString", "Vector"]
@@ -37,7 +37,7 @@ class Record:
 
     __slots__ = ()
 
-    # One for all records: to make these for each would take 10 % of a server's start.
+    # All records share these methods: making them for each record would take 10 % of a server's start.
 
     def _values(self) -> list[tuple[str, Any]]:
         return [(name, getattr(self, name)) for name in attrs.fields_dict(type(self))]  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ class Record:
 
     @classmethod
     def read(cls, data: bytes, pos: int = 0) -> tuple[Self, int]:
-        """Decode one record at ``pos``; returns the record and the position after it.
+        """Decode one record at ``pos``. Returns the record and the position after it.
 
         :raises JuteError: the bytes are no such record.
         """
@@ -70,12 +70,12 @@ class Record:
 
 
 Field = tuple[str, str, Any]
-"""Name and jute type of a field. A vector also has the type of its elements, and the common value if one is
-declared; a nested record has its class."""
+"""The name, the jute type and the parameters of a field. A vector has two parameters: the type of its
+elements, and its common value or None. The parameter of a nested record is its class."""
 
 
 def kind_of(hint: Any) -> tuple[str, Any]:
-    """Return the jute type of an annotation, with its parameters; see :data:`Field`."""
+    """Return the jute type and the parameters of an annotation; see :data:`Field`."""
     if isinstance(hint, type) and issubclass(hint, Record):
         return "record", hint
     kind = hint.__metadata__[0]

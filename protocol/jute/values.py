@@ -1,4 +1,4 @@
-"""Single values of jute: the functions that compiled code calls, and the error that it raises."""
+"""Single values of jute: the functions that compiled code calls, and the error of malformed bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INT = struct.Struct(">i")
 
 
 class JuteError(ValueError):
-    """The bytes are not a record of the wanted type."""
+    """The bytes are not a record of the expected type."""
 
 
 NULL = "null where a string belongs"
@@ -20,12 +20,12 @@ OVERRUN = "a length runs past the end of the message"
 NEGATIVE = "a length is negative"
 
 MALFORMED: Final = "pyzk.malformed"
-"""The error handler for ``decode``, by its name: it reads malformed UTF-8 as the real server does."""
+"""The name of the error handler for ``decode`` that reads malformed UTF-8 as the real server does."""
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """Put one U+FFFD in the place of malformed bytes. An encoded surrogate is malformed, as for Java; for
-    Python's own handler each of its bytes is."""
+    """Replace malformed bytes with one U+FFFD. For an encoded surrogate Java writes one U+FFFD; Python's own
+    handler writes one for each byte."""
     assert isinstance(error, UnicodeDecodeError)
     first, second, third = (*error.object[error.start : error.start + 3], 0, 0)[:3]
     if first == 0xED and 0xA0 <= second <= 0xBF:
@@ -44,13 +44,13 @@ def _surrogates(match: re.Match[str]) -> str:
 
 
 def encode_text(text: str) -> bytes:
-    """Encode as UTF-8 as the Java writer has it: a character above U+FFFF becomes two 3-byte sequences
-    (CESU-8)."""
+    """Encode text as Java's jute does: UTF-8, except that a character above U+FFFF becomes two sequences of 3
+    bytes (CESU-8)."""
     try:
         data = text.encode()
     except UnicodeEncodeError:
         return _ASTRAL.sub(_surrogates, text).encode("utf-8", "surrogatepass")
-    if len(data) > len(text) + 2:  # a character above U+FFFF takes three bytes more than one
+    if len(data) > len(text) + 2:  # a character above U+FFFF has 4 bytes, so 3 more than its one character
         return _ASTRAL.sub(_surrogates, text).encode("utf-8", "surrogatepass")
     return data
 
@@ -81,9 +81,9 @@ def read_string(data: bytes, pos: int) -> tuple[str | None, int]:
 
 
 def read_text(data: bytes, pos: int) -> tuple[str, int]:
-    """Read a string that must not be null, as :func:`read_string` does.
+    """Read a string as :func:`read_string` does, but refuse null.
 
-    :raises JuteError: it is null or malformed.
+    :raises JuteError: the string is null or malformed.
     """
     value, pos = read_string(data, pos)
     if value is None:
@@ -95,7 +95,7 @@ def vector_reader(read_one: Callable[[bytes, int], tuple[Any, int]]) -> Callable
     """Make a function that reads the elements of a vector, which follow its count."""
 
     def read_vector(data: bytes, pos: int, count: int) -> tuple[Any, int]:
-        if count < 0:  # -1 is null, any other negative count an empty vector (wire.md section 2)
+        if count < 0:  # -1 means null, any other negative count means an empty vector (wire.md section 2)
             return (None if count == -1 else ()), pos
         items = []
         for _ in range(count):

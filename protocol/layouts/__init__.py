@@ -1,7 +1,7 @@
 """The znodes of lock libraries: their names, their meaning, and which contender waits for which.
 
-Recipes, ``pyzk locks`` and other inspectors read this one description. It is pure: a caller reads
-directories, hands them in, and takes the answer out.
+The recipes, ``pyzk locks`` and other inspectors use this one description. The modules do no I/O: a caller
+reads directories and passes them to the functions.
 
 * :mod:`.names` reads the name of one child.
 * :mod:`.waiting` puts the contenders of one directory in order and says which contender waits for which

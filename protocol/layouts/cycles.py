@@ -2,11 +2,11 @@
 
 The rules:
 
-1. A waiter waits for every holder of its directory, however many wait in between: they all wait for the same
-   holders.
-2. Only locks and read-write locks count, and semaphores with one holder: with several holders, any one of
-   them may be
-   the first to let go. Candidates of an election and members of a barrier wait without harm.
+1. A waiter waits for every holder of its directory. The other waiters before it do not matter, because all of
+   them wait for the same holders.
+2. Only locks, read-write locks and semaphores with one holder are considered. If a semaphore has several
+   holders, a waiter needs only one of them to release. Candidates of an election and members of a barrier may
+   wait for a long time without harm.
 3. A session that waits for itself is left out: two threads of one client may share a session.
 """
 
@@ -19,14 +19,14 @@ import attrs
 from .directories import Layout, Shape
 
 _MOST_CYCLES = 20
-"""The largest number of cycles; one cycle is enough to act on."""
+"""The largest number of cycles that are returned. A user needs only one cycle to find the fault."""
 
 
 @attrs.frozen
 class Wait:
     """A session that waits for others at a path.
 
-    :ivar holders: the sessions that hold it.
+    :ivar holders: the sessions that hold the directory.
     """
 
     session: int
@@ -35,8 +35,7 @@ class Wait:
 
 
 def waits(path: str, layout: Layout) -> Iterator[Wait]:
-    """Yield pairs of sessions: the first waits in a directory for the second. Unknown sessions are left
-    out."""
+    """Yield a :class:`Wait` for each waiter of a directory. Unknown sessions are left out."""
     blocks = layout.shape in (Shape.LOCK, Shape.READ_WRITE_LOCK)
     if not blocks and not (layout.shape is Shape.SEMAPHORE and len(layout.holders) == 1):
         return

@@ -1,25 +1,26 @@
-"""Recognising directories: a lock, a semaphore, an election, a queue ... with holders and waiters.
+"""Recognising directories: a lock, a semaphore, an election, a queue ... with its holders and waiters.
 
-:func:`recognise` goes by the names of the children; where several recipes have the same names it also goes by
-what was read of the znodes. The first rule that matches decides:
+:func:`recognise` looks at the names of the children. If several recipes use the same names, it also looks at
+    the data and Stats of the znodes. The first rule that matches decides:
 
-1. ``locks`` and ``leases``: Curator's semaphore. The children of ``leases`` hold it; those of ``locks``
-   wait, the first of them for a lease (recipe-rules.md B.5). The first one creates its lease, then waits
-   until there are no more leases than the limit: a lease that its session has created after its znode in
-   ``locks`` is not held yet.
+1. ``locks`` and ``leases``: Curator's semaphore. The children of ``leases`` hold it, and the children of
+   ``locks`` wait (recipe-rules.md B.5). The first child of ``locks`` creates its lease, and then waits until
+   there are no more leases than the limit. So a lease is not held yet if the session of the first waiter
+   created it after its znode in ``locks``.
 2. ``entries`` or ``taken``: kazoo's locking queue. The children of ``taken`` are claims of its items
    (recipe-rules.md B.9).
 3. ``lease_holder``: kazoo's lease by the clock (recipe-rules.md B.10).
 4. Any contender: a lock, a read-write lock or an election, by the markers (recipe-rules.md B.2).
-5. Members of a double barrier, with or without ``ready`` or ``sentinel``: without it the members wait.
-6. Names of 32 hex digits: leases of kazoo's semaphore if its gate is there or the directory holds a limit,
-   else members of kazoo's double barrier.
+5. Members of a double barrier. They wait until ``ready`` or ``sentinel`` exists.
+6. Names of 32 hex digits. They are leases of kazoo's semaphore if its gate exists or the directory holds a
+   limit; else they are members of kazoo's double barrier.
 7. Items of queues; members of parties.
 8. An ephemeral child with the name that a known program gives its leader: an election.
-9. Ephemeral children and no others: a group.
+9. Only ephemeral children: a group.
 
-Everything else is not recognised. A barrier cannot be recognised: it is one znode without children. The
-elections of kazoo (``Election``) and of Curator's ``LeaderSelector`` are locks, in their znodes too.
+All other directories are not recognised. A barrier cannot be recognised, because it is one znode without
+children. The elections of kazoo (``Election``) and of Curator's ``LeaderSelector`` have the znodes of locks,
+so they are recognised as locks.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Shape(enum.StrEnum):
 
 @attrs.frozen
 class Directory:
-    """A znode and its children, as far as they were read."""
+    """A znode and its children, with the parts that were read."""
 
     children: Mapping[str, Child]
     data: bytes | None = None
@@ -68,15 +69,16 @@ class Directory:
 class Layout:
     """A directory that was recognised.
 
-    :ivar holders: the contenders that hold it now, in order; the members of a group; the members that passed
-        a double barrier.
-    :ivar waiters: the contenders that wait, in the order in which they come.
-    :ivar limit: how many may hold a semaphore at a time, where that is stored.
-    :ivar items: how many a queue holds.
+    :ivar holders: the contenders that hold the directory now, in order. For a group, its members. For a
+        double barrier, the members that have passed.
+    :ivar waiters: the contenders that wait, in the order of their turns.
+    :ivar limit: the number of contenders that may hold a semaphore at the same time; None if it is not
+        stored.
+    :ivar items: the number of items in a queue; None for other shapes.
     :ivar parts: other directories that belong to this directory.
     :ivar unknown: names of children that no known library uses.
-    :ivar remarks: the faults, each in a sentence.
-    :ivar library: the library of a directory without contenders.
+    :ivar remarks: one sentence for each fault.
+    :ivar library: the library, if the directory has no contenders that show it.
     """
 
     shape: Shape
@@ -99,28 +101,30 @@ class Layout:
 Directories = Mapping[str, Directory]
 _GATE = "-__lock__"
 _LONGEST_LIMIT = 10
-"""Digits of the limit of a semaphore: an int32 has no more."""
+"""The largest number of digits in the limit of a semaphore: an int32 has no more digits."""
 _READY = {"ready", "sentinel"}
-"""The znode that lets the members of a double barrier pass: Curator's and kazoo's, and aiozk's."""
+"""The names of the znode that lets the members of a double barrier pass. Curator and kazoo use ``ready``, and
+aiozk uses ``sentinel``."""
 
 
 def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the other directories that must be read to recognise this directory; they need not exist."""
+    """Return the paths of other directories that must be read to recognise this directory. These directories
+    may be missing."""
     present = set(names)
     if {"locks", "leases"} <= present:
         return join(path, "locks"), join(path, "leases")
     if present and present <= {"entries", "taken"}:
         return join(path, "entries"), join(path, "taken")
-    if path != "/" and all(map(KAZOO_LEASE.matches, present)):  # there may be no lease at the moment
+    if path != "/" and all(map(KAZOO_LEASE.matches, present)):  # also if there is no lease at the moment
         return (path + _GATE,)
     return ()
 
 
 def may_be_lock(names: Iterable[str]) -> bool:
-    """Return whether a directory may be a lock, an election or a semaphore, by the names of its children
-    alone.
+    """Return whether a directory may be a lock, an election or a semaphore. Only the names of its children
+    are needed.
 
-    This saves reading all other directories, among them groups, queues, and znodes without children.
+    So a caller need not read the znodes of other directories, such as groups and queues.
     """
     present = set(names)
     return (
@@ -133,9 +137,9 @@ def may_be_lock(names: Iterable[str]) -> bool:
 
 
 def recognise(path: str, directories: Directories) -> Layout | None:
-    """Recognise a directory; None if it is not recognised.
+    """Recognise a directory. Returns None for an unknown layout.
 
-    :param directories: the directory itself, and its :func:`parts` where they exist, by their paths.
+    :param directories: the directory itself and those of its :func:`parts` that exist, by their paths.
     """
     for rule in _RULES:
         if (found := rule(path, directories)) is not None:
@@ -167,14 +171,14 @@ def _curator_semaphore(path: str, directories: Directories) -> Layout | None:
 
 
 def _is_created_by(waiter: Participant, lease: Participant) -> bool:
-    """Return whether the first contender at the gate has created a lease after it came there."""
+    """Return whether the first contender at the gate created the lease after it came to the gate."""
     gate, own = waiter.child.stat, lease.child.stat
     return bool(gate and own and gate.ephemeralOwner == own.ephemeralOwner and gate.czxid < own.czxid)
 
 
 def _at_gate(gate: Directory | None) -> tuple[Participant, ...]:
-    """Return the contenders for a lease: the first waits for the lease itself, each other one for the one
-    before."""
+    """Return the contenders for a lease. The first contender waits for the lease, and each other contender
+    waits for the contender before it."""
     return tuple(contenders(gate.children)[0]) if gate else ()
 
 
@@ -226,7 +230,7 @@ def _lock(path: str, directories: Directories) -> Layout | None:
             _STRANGERS.format(len(holders), " and ".join(sorted({str(e.library) for e in holders})))
         )
     remarks += [
-        f"{entry.name} waits for {entry.waits_for}, which is no contender: delete that."
+        f"{entry.name} waits for {entry.waits_for}, which is no contender: delete {entry.waits_for}."
         for entry in waiters
         if entry.waits_for in unknown
     ]
@@ -234,32 +238,33 @@ def _lock(path: str, directories: Directories) -> Layout | None:
 
 
 _STRANGERS = (
-    "{} hold it at the same time: {} do not look at each other."
+    "{} hold it at the same time: the contenders of {} do not look at each other."
     ' Use one library for all, or pyzk with layout="both".'
 )
-"""The remark is wrong if pyzk's contenders use Curator's names: they look at all others and wait."""
+"""The remark is wrong if pyzk's contenders use Curator's names, because they wait for all other
+contenders."""
 
 
 def _is_shared_by_strangers(holders: Sequence[Participant]) -> bool:
-    """Return whether several contenders hold a lock for one. A writer that became a reader is one, with two
-    znodes."""
+    """Return whether several contenders hold a lock that only one may hold. A writer that became a reader is
+    one contender with two znodes."""
     if all(entry.shared for entry in holders):
         return False
     return len({entry.session or entry.sequence for entry in holders}) > 1
 
 
 def _complaints(found: Iterable[Participant]) -> list[str]:
-    """Describe the faults of single contenders."""
+    """Return a sentence for each fault of a single contender."""
     remarks = []
     for entry in found:
         if entry.session == 0:
             remarks.append(
-                f"{entry.name} is persistent: it stays when its client has gone. Delete it by hand."
+                f"{entry.name} is persistent: it stays after its client has ended. Delete it by hand."
             )
         if entry.sequence is not None and not 0 <= entry.sequence < LAST_SEQUENCE:
             remarks.append(
-                f"{entry.name} has a number after the last possible one: several may hold the lock. Use "
-                f"another path."
+                f"{entry.name} has a number after the last possible one: several contenders may hold the "
+                f"lock. Use another path."
             )
     return remarks
 
@@ -269,7 +274,7 @@ def _double_barrier(path: str, directories: Directories) -> Layout | None:
     members = names - _READY
     library = owner(BARRIER_MEMBERS, members)
     if library is None or (library is Library.KAZOO and members == names):
-        return None  # 32 hex digits alone: see the next rule
+        return None  # only names of 32 hex digits: see the next rule
     inside = _members(directories[path], library, "member", but=names - members)
     return _barrier(inside, passed=members != names)
 
@@ -288,7 +293,7 @@ def _kazoo_semaphore(path: str, directories: Directories) -> Layout | None:
     if gate is None and limit is None:
         return _barrier(_members(here, Library.KAZOO, "member"), passed=False) if here.children else None
     if gate is None and not here.children:
-        return None  # any znode that holds a number
+        return None  # any znode may hold a number
     return Layout(
         Shape.SEMAPHORE,
         _members(here, Library.KAZOO, "lease"),
@@ -326,8 +331,8 @@ _LEADERS: Mapping[str, tuple[Library | None, frozenset[str]]] = {
     "master": (Library.HBASE, frozenset({"hbaseid", "backup-masters"})),
     "lock": (None, frozenset()),
 }
-"""For the name of a leader's znode: the program, and the names of znodes beside it. If there are such names,
-one of them must exist."""
+"""The programs by the name of their leader's znode, each with the names of znodes beside it. If names are
+listed, at least one of these znodes must exist for the program to be recognised."""
 
 
 def _single(path: str, directories: Directories) -> Layout | None:
@@ -352,7 +357,7 @@ def _group(path: str, directories: Directories) -> Layout | None:
 def _members(
     directory: Directory, library: Library | None, role: str, *, but: Iterable[str] = ()
 ) -> tuple[Participant, ...]:
-    """Return the children as equals, in the order in which they were created where that is known."""
+    """Return all children, in the order of their creation if it is known."""
     left_out = frozenset(but)
     found = sorted(
         (child.stat.czxid if child.stat else 0, name, child)

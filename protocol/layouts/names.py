@@ -1,8 +1,7 @@
 """The names of znodes in the directories of known libraries (recipe-rules.md B.2.1, B.5 to B.10).
 
 The name of a contender ends in a marker and the number of ten digits that the server appends. The marker that
-comes last in the name decides (recipe-rules.md B.2.2). A name that matches no marker exactly is not the name
-of a
+comes last in the name decides (recipe-rules.md B.2.2). A name without an exact marker is not the name of a
 contender.
 """
 
@@ -19,14 +18,14 @@ class Library(enum.StrEnum):
     """The libraries and programs whose names are known."""
 
     CURATOR = "Curator"
-    """And pyzk's contenders in their default naming: the names are Curator's, byte for byte."""
+    """Curator, and also pyzk's contenders with their default names, which are the names of Curator."""
     KAZOO = "kazoo"
     GO = "go-zookeeper"
     AIOZK = "aiozk"
     ZOOKEEPER = "ZooKeeper"
     """The recipes in ZooKeeper's own distribution."""
     PYZK = "pyzk"
-    """A contender of pyzk with a name for Curator and a name for kazoo."""
+    """pyzk's contenders that have both a name for Curator and a name for kazoo."""
     PATRONI = "Patroni"
     HADOOP = "Hadoop"
     KAFKA = "Kafka"
@@ -36,7 +35,7 @@ class Library(enum.StrEnum):
 class ContenderKind(enum.Enum):
     """The kind of a contender, by the marker in its name."""
 
-    CURATOR_LOCK = "-lock-"  # and go-zookeeper's
+    CURATOR_LOCK = "-lock-"  # go-zookeeper uses it too
     CURATOR_READ = "__READ__"
     CURATOR_WRITE = "__WRIT__"
     CURATOR_LATCH = "-latch-"
@@ -52,12 +51,13 @@ class ContenderKind(enum.Enum):
 
     @property
     def shared(self) -> bool:
-        """True if this is a reader: only writers wait for readers."""
+        """True for a reader. Only writers wait for readers."""
         return self in (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ, ContenderKind.AIOZK_READ)
 
     @property
     def role(self) -> str:
-        """The purpose: ``lock``, ``read``, ``write``, ``latch``, ``lease`` or ``candidate``."""
+        """The purpose of the contender: ``lock``, ``read``, ``write``, ``latch``, ``lease`` or
+        ``candidate``."""
         return self.name.partition("_")[2].lower()
 
 
@@ -71,7 +71,8 @@ _MARKED = [
     ContenderKind.KAZOO_READ,
 ]
 _AIOZK = {kind.value: kind for kind in ContenderKind if kind.name.startswith("AIOZK")}
-# 10 characters with the sign; the lowest negative numbers have 11 (recipe-rules.md 0.5).
+# A number has 10 characters with its sign; the lowest negative numbers have 11 characters (recipe-rules.md
+# 0.5).
 NUMBER = r"(?P<number>\d{10}|-\d{9,10})"
 _NUMBER = re.compile(NUMBER, re.ASCII)
 _MARKER = re.compile(f".*({'|'.join(kind.value for kind in _MARKED)})(.*)", re.DOTALL)
@@ -88,9 +89,9 @@ _ATTEMPT = re.compile(
 
 @attrs.frozen
 class ContenderName:
-    """The name of a contender's znode, taken apart.
+    """The parts of the name of a contender's znode.
 
-    :ivar sequence: its number; the lowest number is first.
+    :ivar sequence: the number at the end of the name. The contender with the lowest number is first.
     """
 
     name: str
@@ -99,7 +100,7 @@ class ContenderName:
 
     @property
     def library(self) -> Library:
-        """The library that gives such names."""
+        """The library that uses such names."""
         match = _ATTEMPT.match(self.name)
         if match and match["go"] and self.kind is ContenderKind.CURATOR_LOCK:
             return Library.GO
@@ -109,7 +110,7 @@ class ContenderName:
 
     @property
     def attempt(self) -> str:
-        """The 32 hex digits of the UUID in the name; the name itself where there is none.
+        """The 32 hex digits of the UUID in the name; the whole name if it has no UUID.
 
         The two names of one pyzk contender have the same UUID (recipe-rules.md B.2.5).
         """
@@ -133,15 +134,14 @@ def _contender(name: str, kind: ContenderKind, number: str) -> ContenderName | N
 
 
 def number_after(prefix: str, name: str) -> int | None:
-    """Read the number that the server has added to a prefix; it is negative after the numbers have run out.
-    Returns None if the name is not that prefix and a number."""
+    """Read the number that the server has added to a prefix. After the highest number the server adds
+    negative numbers. Returns None if the name is not the prefix and a number."""
     number = name[len(prefix) :]
     return int(number) if name.startswith(prefix) and _NUMBER.fullmatch(number) else None
 
 
 def in_order(names: Iterable[str]) -> tuple[list[ContenderName], list[str]]:
-    """Return the contenders among some names, the first one first; and the names that no known library
-    uses."""
+    """Return the names of contenders in their order, and separately the names that no known library uses."""
     contenders, unknown = [], []
     for name in names:
         contender = parse(name)
@@ -149,7 +149,8 @@ def in_order(names: Iterable[str]) -> tuple[list[ContenderName], list[str]]:
             unknown.append(name)
         else:
             contenders.append(contender)
-    # A reader that was a writer has the writer's number (recipe-rules.md B.4): their order does not matter.
+    # A reader that was a writer has the same number as the writer (recipe-rules.md B.4). The order of such a
+    # pair does not matter.
     contenders.sort(key=lambda contender: (contender.sequence, contender.name))
     return contenders, sorted(unknown)
 
@@ -166,8 +167,8 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 @attrs.frozen
 class Pattern:
-    """Names of children other than contenders; the group ``number`` is the digits that the server has
-    appended."""
+    """A pattern for names of children that are not contenders. Its group ``number`` matches the digits that
+    the server appends."""
 
     library: Library
     expression: re.Pattern[str] = attrs.field(converter=_compiled)
@@ -177,36 +178,36 @@ class Pattern:
 
 
 QUEUE_ITEMS = (
-    Pattern(Library.ZOOKEEPER, rf"qn-{NUMBER}"),  # and Curator's SimpleDistributedQueue
+    Pattern(Library.ZOOKEEPER, rf"qn-{NUMBER}"),  # Curator's SimpleDistributedQueue uses them too
     Pattern(Library.CURATOR, rf"queue-{NUMBER}"),
     Pattern(Library.CURATOR, rf"queue-[01][0-9A-F]{{8}}{NUMBER}"),  # DistributedPriorityQueue
     Pattern(Library.CURATOR, rf"queue-\|.*\|{NUMBER}"),  # DistributedDelayQueue, DistributedIdQueue
-    Pattern(Library.CURATOR, rf"queue-{_U36}"),  # QueueSharder: each is a queue
+    Pattern(Library.CURATOR, rf"queue-{_U36}"),  # QueueSharder: each child is a queue
     Pattern(Library.KAZOO, rf"entry-\d{{3}}-{NUMBER}"),
 )
-"""Items of queues (recipe-rules.md B.9)."""
+"""The names of items in queues (recipe-rules.md B.9)."""
 
 PARTY_MEMBERS = (
     Pattern(Library.KAZOO, rf"{_H32}__party__"),
     Pattern(Library.KAZOO, rf"{_H32}-.+"),  # ShallowParty
     Pattern(Library.AIOZK, rf"(?!worker|lease|lock|read|write|candidate)[^-]+-{_H32}-{NUMBER}"),
 )
-"""Members of parties (recipe-rules.md B.10)."""
+"""The names of members of parties (recipe-rules.md B.10)."""
 
 BARRIER_MEMBERS = (
     Pattern(Library.CURATOR, _U36),
     Pattern(Library.KAZOO, _H32),
     Pattern(Library.AIOZK, rf"worker-{_H32}-{NUMBER}"),
 )
-"""Members of a double barrier, also on their way into it or out of it (recipe-rules.md B.7)."""
+"""The names of members of a double barrier, also while they enter or leave it (recipe-rules.md B.7)."""
 
 KAZOO_LEASE = Pattern(Library.KAZOO, _H32)
-"""A lease of kazoo's semaphore (recipe-rules.md B.5)."""
+"""The name of a lease of kazoo's semaphore (recipe-rules.md B.5)."""
 
 
 def owner(patterns: Iterable[Pattern], names: Iterable[str]) -> Library | None:
-    """Return the library one of whose patterns matches every one of some names, of which there is one at
-    least."""
+    """Return the library of the first pattern that matches all names. Returns None without such a pattern, or
+    without names."""
     names = list(names)
     for pattern in patterns:
         if names and all(map(pattern.matches, names)):

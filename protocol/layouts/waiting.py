@@ -1,18 +1,19 @@
-"""The order of the contenders in a directory, and which waits for which.
+"""The order of the contenders in a directory, and which contender waits for which other contender.
 
 The rules, for contenders in the order of their numbers:
 
-1. A contender waits for those before it that *its own library* looks at (recipe-rules.md B.2.3), and for the
-   nearest of them last: :attr:`Participant.waits_for` names the nearest.
-2. Readers do not wait for readers; latches wait for latches alone, leases for none.
-3. A contender that waits for none holds. Libraries that do not look at each other hold at the same time,
-   as Curator and kazoo do.
-4. If a name has two meanings, one is taken: ``__lock__`` waits for kazoo's readers too, as ``WriteLock``
-   does and ``Lock`` does not; ``_c_<UUID>`` is taken for Curator's, though a contender of pyzk may have such
-   a name and looks at all.
-5. A reader whose session holds as the writer before it is that writer, on its way down (recipe-rules.md B.4).
-6. Curator compares texts and filters nothing: an unknown child whose name is less than the digits of a
-   number blocks Curator's contenders for ever (recipe-rules.md B.2.3, last column).
+1. A contender waits for the contenders before it that *its own library* looks at (recipe-rules.md B.2.3).
+   :attr:`Participant.waits_for` names the nearest of them, which is the last one to be deleted.
+2. Readers do not wait for readers. Latches wait only for latches. Leases wait for no contender.
+3. A contender that waits for no other contender is a holder. Two libraries that do not look at each other,
+   such as Curator and kazoo, hold at the same time.
+4. Some names have two meanings. A name with ``__lock__`` is treated as kazoo's ``WriteLock``, which also
+   waits for kazoo's readers, and not as ``Lock``, which does not. A name with ``_c_<UUID>`` is treated as
+   Curator's. A contender of pyzk may have such a name too, but it looks at all contenders.
+5. If the writer directly before a reader holds the lock and has the reader's session, the reader does not
+   wait: the writer is becoming a reader (recipe-rules.md B.4).
+6. Curator sorts all children as texts, also unknown children. An unknown child whose name sorts before the
+   digits of a contender blocks this contender of Curator for ever (recipe-rules.md B.2.3, last column).
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from ..records import Stat
 from .names import ContenderKind, ContenderName, Library, in_order
 
 LAST_SEQUENCE = 2**31 - 1
-"""From here on the server gives every contender the same number (recipe-rules.md 0.4)."""
+"""The last number. From here on the server gives every contender the same number (recipe-rules.md 0.4)."""
 
 
 @attrs.frozen
 class Child:
-    """A child, as far as it was read.
+    """A child, with the parts that were read.
 
-    :ivar stat: None if it was not read.
-    :ivar data: None if it was not read, or is null.
+    :ivar stat: the Stat; None if it was not read.
+    :ivar data: the data; None if it was not read, or is null.
     """
 
     stat: Stat | None = None
@@ -43,13 +44,14 @@ class Child:
 
 @attrs.frozen
 class Participant:
-    """A holder, a waiter, or a member of something.
+    """A holder, a waiter, or a member of a group or barrier.
 
-    :ivar names: the names of its znodes; two if it has a name for Curator and a name for kazoo.
+    :ivar names: the names of its znodes. A contender with a name for Curator and a name for kazoo has two
+        znodes.
     :ivar role: ``lock``, ``read``, ``write``, ``latch``, ``lease``, ``candidate``, ``member`` or ``claim``.
-    :ivar library: None if no library is known by such a name.
-    :ivar sequence: its number in the queue; None where there are no numbers.
-    :ivar child: its (first) znode, as it was read.
+    :ivar library: the library that uses such names; None if it is not known.
+    :ivar sequence: the number in its name; None if the name has no number.
+    :ivar child: its first znode, with the parts that were read.
     :ivar waits_for: the name of the znode that must be deleted before this contender gets the lock; None for
         holders.
     """
@@ -71,7 +73,7 @@ class Participant:
 
     @property
     def session(self) -> int | None:
-        """The session that it belongs to, 0 for none; None if that is not known."""
+        """The id of the session that owns its znode: 0 for a persistent znode, None if it is not known."""
         return self.child.stat.ephemeralOwner if self.child.stat else None
 
 
@@ -114,7 +116,8 @@ _COMPARES_TEXT = frozenset(
 
 
 def looks_at(name: ContenderName) -> frozenset[ContenderKind]:
-    """Return the kinds that a contender waits for when their number is lower (recipe-rules.md B.2.3)."""
+    """Return the kinds of contenders that a contender waits for, if they have a lower number (recipe-rules.md
+    B.2.3)."""
     match name.library:
         case Library.PYZK:
             return frozenset(kind for kind in _ALL if not (kind.shared and name.kind.shared))
@@ -125,11 +128,11 @@ def looks_at(name: ContenderName) -> frozenset[ContenderKind]:
 
 
 def contenders(children: Mapping[str, Child]) -> tuple[list[Participant], list[str]]:
-    """Return the contenders among the children, first come first, and the names that no known library
+    """Return the contenders among the children in their order, and separately the names that no known library
     uses."""
     names, unknown = in_order(children)
     found: list[Participant] = []
-    nearest: dict[ContenderKind, tuple[ContenderName, Participant]] = {}  # by kind: the last one so far
+    nearest: dict[ContenderKind, tuple[ContenderName, Participant]] = {}  # the last one of each kind
     for group in _by_sequence(_by_contender(names)):
         arrived = [_contender(own, children, unknown, nearest) for own in group]
         found += arrived
@@ -140,8 +143,8 @@ def contenders(children: Mapping[str, Child]) -> tuple[list[Participant], list[s
 
 
 def _by_contender(names: Iterable[ContenderName]) -> list[list[ContenderName]]:
-    """Return the names of each contender, in the order of their first names; a contender of pyzk may have
-    two."""
+    """Return the list of names of each contender, in the order of their first names. A contender of pyzk may
+    have two names."""
     names = list(names)
     ours = {name.attempt for name in names if name.library is Library.PYZK}
     grouped: dict[str, list[ContenderName]] = {}

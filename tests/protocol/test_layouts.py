@@ -395,7 +395,7 @@ def remarks(case_id: str) -> str:
     ("case_id", "words"),
     [
         ("curator does not wait for kazoo", "2 hold it at the same time"),
-        ("a digit before curator's", "waits for 0, which is no contender: delete that"),
+        ("a digit before curator's", "waits for 0, which is no contender: delete 0"),
         ("numbers used up", "has a number after the last possible one"),
         ("persistent contender", "is persistent"),
     ],

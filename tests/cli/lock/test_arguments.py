@@ -57,7 +57,7 @@ def test_the_file_of_identities_wins(tmp_path: Path) -> None:
         ("--list /x -- true", "--list runs no command; leave out -- and the command"),
         ("--json /x -- true", "--json needs --list"),
         ("x -- true", "a path must start with /: x"),
-        ("/x/ -- true", "a path must not end with / nor hold an empty component: /x/"),
+        ("/x/ -- true", "a path must not end with / and must not have an empty component: /x/"),
         ("--hosts : /x -- true", "':' is not host:port"),
         ("--timeout soon /x -- true", "argument -w/--timeout: invalid seconds value: 'soon'"),
         ("--timeout -1 /x -- true", "argument -w/--timeout: invalid seconds value: '-1'"),

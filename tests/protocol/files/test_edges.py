@@ -259,7 +259,7 @@ def test_paths_and_data_have_so_many_bytes(largest: int, fits: bool) -> None:
         if fits:
             assert len(list(reader.nodes())) == 2
         else:
-            with pytest.raises(FileError, match=r"of 10 bytes is too large; it takes jute\.maxbuffer=5 or"):
+            with pytest.raises(FileError, match=r"of 10 bytes is too large: set jute\.maxbuffer=5 or"):
                 list(reader.nodes())
 
 

@@ -582,7 +582,7 @@ def test_a_znode_of_a_snapshot_has_twice_the_bytes_of_a_packet_at_most(more: int
     image.nodes["/a"] = ImageNode(b"x" * (2000 + more), OPEN_ACL, bytes(60))
     data = b"".join(encoded(image))
     if more:
-        with pytest.raises(FileError, match=r"2,001 bytes is too large; it takes jute\.maxbuffer=1001"):
+        with pytest.raises(FileError, match=r"2,001 bytes is too large: set jute\.maxbuffer=1001"):
             online.read_snapshot(data, 1000)
     else:
         assert "/a" in online.read_snapshot(data, 1000).nodes

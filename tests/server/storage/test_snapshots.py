@@ -83,7 +83,7 @@ def test_a_znode_that_no_server_would_read_is_not_read(tmp_path: Path) -> None:
     for log in (tmp_path / "version-2").glob("log.*"):
         log.unlink()
     killed(run.world)
-    with pytest.raises(StorageError, match=r"3,000,000 bytes is too large; it takes jute\.maxbuffer=1500000"):
+    with pytest.raises(StorageError, match=r"3,000,000 bytes is too large: set jute\.maxbuffer=1500000"):
         world(tmp_path, max_buffer=1_400_000)
     again = world(tmp_path, max_buffer=1_500_000)
     assert len(again.tree.nodes["/large"].data or b"") == 3_000_000
