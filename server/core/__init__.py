@@ -1,7 +1,8 @@
-"""The state machine: synchronous and deterministic. It touches no socket and no clock, and never waits.
+"""The state machine. It is synchronous and deterministic, uses no socket and no clock, and never waits.
 
 * :mod:`.engine`: all requests, in one order. :mod:`.operations`: the table of operations.
 * :mod:`.tree`, :mod:`.znode`, :mod:`.txn`: the data, and the effects that change them.
-* :mod:`.watches`, :mod:`.sessions`, :mod:`.acl`, :mod:`.quota`, :mod:`.reaper`: one rule book each.
+* :mod:`.watches`, :mod:`.sessions`, :mod:`.acl`, :mod:`.quota`, :mod:`.reaper`: each module has the rules of
+  one subject.
 * :mod:`.stats`: the figures. :mod:`.failures`: bugs, and lack of memory.
 """

@@ -1,16 +1,16 @@
-"""Access control: identities, the check, and what an ACL may say (semantics.md section 8).
+"""Access control: identities, the check of a permission, and valid ACLs (semantics.md section 8).
 
 The rules:
 
 * A connection has identities: its address (``ip``), the identities of its auth packets (``digest``,
   ``super``), the subject of its TLS certificate (``x509``), and the user of its SASL login (``sasl``).
 * An operation needs one bit of permission on one znode. It is allowed if an entry of the ACL has the bit and
-  matches one of the identities. It is always allowed for the identity ``super``, and if the settings skip
-  ACLs.
+  matches one of the identities. The identity ``super`` may do everything. If the settings skip ACLs, every
+  client may do everything.
 * An ACL that a client sets must not be empty, and each entry must be valid in a scheme that is switched on.
-  Duplicates are dropped, and ``auth`` entries become the identities of the client that asks.
-* The open ACL, everything for everyone, is one object: callers compare with ``is`` before they call this
-  module.
+  Duplicates are dropped. An ``auth`` entry is replaced by the identities of the client that sets the ACL.
+* The open ACL (everyone may do everything) is one object: callers compare an ACL with it by ``is`` before
+  they call this module.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ SUPER: Final = Id("super", "")
 
 MAX_IDENTITIES = 32
 MAX_IDENTITIES_SIZE = 2**16
-"""The largest number of identities of one connection, and of their characters. Each check reads all of them,
-and each ``auth`` entry of an ACL stores all of them."""
+"""The largest number of identities of one connection, and the largest number of their characters. Each check
+reads all identities, and each ``auth`` entry of an ACL stores all of them."""
 
 _ADMIN = Perms.ADMIN.value
 _ALL_SASL = "super"
-"""The user of SASL whom every entry of that scheme matches (sasl.md section 6)."""
+"""The SASL user whom every ``sasl`` entry of an ACL matches (sasl.md section 6)."""
 _UNINDEXED = 8
-"""ACLs up to this number of entries are searched entry by entry, because an index is no faster."""
+"""The largest number of entries of an ACL without an index: an index does not make a shorter ACL faster."""
 _SHOWN = 20
-"""Entries of an ACL that the text of an error shows."""
+"""The number of entries of an ACL that the text of an error shows."""
 _MAX_REMEMBERED = 2**20
-"""The bytes of ACLs that are remembered, so that znodes with equal ACLs share one object."""
+"""The largest total size in bytes of the remembered ACLs: znodes with equal ACLs share one object."""
 _ENTRY_SIZE = 200
 _ENTRY_ON_THE_WIRE = 20
-"""The approximate size of an entry without its id, in bytes: in memory, and in a packet."""
+"""The approximate size in bytes of an entry without its id, in memory and in a packet."""
 
 
 class Denied(NoAuthError):
-    """No identity has the permission.
+    """No identity of the client has the permission.
 
-    Its text is made only when it is needed, and shows no digest.
+    The text of the error is made only when a caller reads it, and shows no digest.
     """
 
     def __init__(self, path: str, acl: Sequence[ACL], perm: int, identities: Sequence[Id]) -> None:
@@ -83,7 +83,7 @@ def _perms_text(perms: int) -> str:
 
 
 class WrongEnsembleError(AuthFailedError):
-    """The client looks for another ensemble. It gets no answer."""
+    """The client looks for another ensemble. The client gets no answer."""
 
 
 class AccessControl:
@@ -101,7 +101,7 @@ class AccessControl:
         self._schemes = {scheme: _SCHEMES[scheme] for scheme in settings.auth_schemes}
         if not settings.release.has("ipv6-acl"):
             self._schemes["ip"] = _ipv4_valid
-        # What an ``auth`` entry stands for; identities of SASL only with a provider (sasl.md section 1).
+        # Schemes whose identities replace an ``auth`` entry; sasl only with a provider (sasl.md section 1).
         self._stored = {"digest", "x509"} | (self._schemes.keys() & {"sasl"})
         self._sasl_super_users = settings.sasl_super_users
         self._sasl_any_user = settings.sasl_any_user
@@ -124,7 +124,10 @@ class AccessControl:
         raise AuthFailedError(message=f"the auth scheme {scheme!r:.50} is unknown or refused what was sent")
 
     def certificate_identities(self, subject: str) -> list[Id]:
-        """Return the identities of a TLS client, given its certificate's subject as RFC 2253 text."""
+        """Return the identities of a TLS client.
+
+        :param subject: the subject of the client's certificate, as text in the form of RFC 2253.
+        """
         identities = [Id("x509", subject)]
         if self._x509_super is not None and subject == self._x509_super:
             identities.append(Id("super", subject))
@@ -138,25 +141,26 @@ class AccessControl:
         return identities
 
     def user_of(self, identity: Id) -> str:
-        """Return the part of an identity that whoAmI shows: never the digest."""
+        """Return the part of an identity that whoAmI shows. The part never has the digest."""
         name = identity.id or ""
         if identity.scheme == "digest":
             return name.partition(":")[0]
         if identity.scheme == "super" or (identity.scheme == "sasl" and "sasl" not in self._schemes):
-            return ""  # for the latter there is no provider to ask (sasl.md section 1)
+            return ""  # a sasl identity without a provider has no name to show (sasl.md section 1)
         return name
 
-    # --- being allowed -----------------------------------------------------------------------------------
+    # --- checking a permission ---------------------------------------------------------------------------
 
     def check(self, acl: Sequence[ACL], perm: int, identities: Sequence[Id], path: str) -> None:
-        """Check that one of ``identities`` has a bit of ``perm``.
+        """Check that one of ``identities`` has one of the permissions ``perm``.
 
-        :raises NoAuthError: none of them has.
+        :raises NoAuthError: no identity has one.
         """
         if acl is not OPEN_ACL and not self.allows(acl, perm, identities):
             raise Denied(path, acl, perm, identities)
 
     def allows(self, acl: Sequence[ACL], perm: int, identities: Sequence[Id]) -> bool:
+        """Return whether one of ``identities`` has one of the permissions ``perm``."""
         if self._skip or not acl:
             return True
         for identity in identities:
@@ -192,7 +196,7 @@ class AccessControl:
         )
 
     def _granted(self, acl: LongACL, perm: int, identities: Sequence[Id]) -> bool:
-        """Answer as :meth:`allows`, for an ACL with an index."""
+        """Do the same as :meth:`allows`, for an ACL with an index."""
         return bool(acl.granted("world", "anyone") & perm) or any(
             acl.granted(scheme, who) & perm
             for identity in identities
@@ -204,13 +208,13 @@ class AccessControl:
     # --- setting an ACL ----------------------------------------------------------------------------------
 
     def validate(self, acl: Sequence[ACL] | None, identities: Sequence[Id], path: str) -> tuple[ACL, ...]:
-        """Return the ACL to store: duplicates dropped, ``auth`` entries replaced by the identities of the
-        client.
+        """Return the ACL to store. Duplicates are dropped, and ``auth`` entries are replaced by the
+        identities of the client.
 
-        The result is one object for all znodes with equal ACLs, as long as it is remembered.
+        While this object remembers the ACL, the result is the same object for all equal ACLs.
 
         :raises InvalidACLError: the ACL is empty, or has an entry that is not valid.
-        :raises MarshallingError: a null id, as for the real server.
+        :raises MarshallingError: an entry has a null id, which the real server refuses with this error.
         """
         if not acl:
             raise InvalidACLError(path, "an ACL must not be empty")
@@ -220,9 +224,9 @@ class AccessControl:
             if entry.id.scheme == "auth":
                 mine = tuple(i for i in identities if i.scheme in self._stored)
                 break
-        if len(asked) > _MAX_REMEMBERED // _ENTRY_SIZE:  # too large to be remembered, and slow to look up
+        if len(asked) > _MAX_REMEMBERED // _ENTRY_SIZE:  # too large to be remembered, and its look-up is slow
             return shared_acl(self._resolve(asked, mine, path))
-        # What is valid depends on the settings alone, so that this can never be wrong later.
+        # An ACL is valid or not by the settings alone, so a remembered result stays right.
         stored = self._known.get((asked, mine))
         if stored is None:
             fixed = self._resolve(asked, mine, path)
@@ -237,7 +241,10 @@ class AccessControl:
         return stored
 
     def _resolve(self, acl: tuple[ACL, ...], mine: tuple[Id, ...], path: str) -> tuple[ACL, ...]:
-        """:param mine: the identities that replace an ``auth`` entry."""
+        """Return the ACL as :meth:`validate`, but not yet in the form for znodes.
+
+        :param mine: the identities that replace an ``auth`` entry.
+        """
         _compare_nulls(acl, path)
         fixed: list[ACL] = []
         room, needed = self._max_bytes, sum(_ENTRY_ON_THE_WIRE + len(i.id or "") for i in mine)
@@ -271,7 +278,8 @@ class AccessControl:
         return tuple(fixed)
 
     def masked(self, acl: Sequence[ACL], identities: Sequence[Id]) -> Sequence[ACL]:
-        """Return the ACL as a client may see it: without ADMIN, digests are hidden (section 8.6)."""
+        """Return the ACL as a client may see it. A client without the ADMIN permission sees no digest
+        (section 8.6)."""
         if self.allows(acl, _ADMIN, identities):
             return acl
         return [
@@ -284,10 +292,10 @@ class AccessControl:
 
 def _compare_nulls(acl: Sequence[ACL], path: str) -> None:
     """Look for entries that the real server fails to compare when it drops duplicates. Such an entry has a
-    null scheme and comes after an entry with the same permissions; or it has a null id and comes after an
-    entry with the same permissions and scheme.
+    null scheme and comes after an entry with the same permissions; or such an entry has a null id and comes
+    after an entry with the same permissions and the same scheme.
 
-    :raises MarshallingError: there is one.
+    :raises MarshallingError: there is such an entry.
     """
     if all(entry.id.scheme is not None and entry.id.id is not None for entry in acl):
         return
@@ -304,7 +312,7 @@ def _compare_nulls(acl: Sequence[ACL], path: str) -> None:
 def add_identities(known: list[Id], earned: Iterable[Id]) -> None:
     """Add new identities to a connection.
 
-    :raises AuthFailedError: they become too many.
+    :raises AuthFailedError: the connection would have too many identities.
     """
     for identity in earned:
         if identity in known:
@@ -318,11 +326,11 @@ def add_identities(known: list[Id], earned: Iterable[Id]) -> None:
         known.append(identity)
 
 
-# --- the schemes' rules for ids ---------------------------------------------------------------------------
+# --- each scheme's rule for ids ---------------------------------------------------------------------------
 
 
 def _digest_valid(wanted: str) -> bool:
-    # Java's split: trailing empty parts do not count
+    # Like Java's split(): empty parts at the end do not count.
     return wanted.rstrip(":").count(":") == 1
 
 
@@ -339,8 +347,8 @@ def _ip_valid(wanted: str) -> bool:
 
 
 def _ip_network(wanted: str) -> tuple[int, int, int] | None:
-    """Return the width in bits, the number of low bits that do not matter, and the address without them;
-    None if ``wanted`` is no ip id. A plain address is a network of one."""
+    """Return the width of an address in bits, the number of low bits that do not matter, and the address
+    without these bits; None if ``wanted`` is no ``ip`` id. A plain address is a network of one address."""
     return _parse_network(wanted) if len(wanted) <= _LONGEST_NETWORK else None
 
 
@@ -370,14 +378,14 @@ def _parse_network(wanted: str) -> tuple[int, int, int] | None:
 _LONGEST_NETWORK = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")
 _BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _PLAIN = re.compile(rf"(?:{_BYTE}\.){{3}}{_BYTE}")
-"""An IPv4 address in the form in which servers write client addresses. Two of them are the same if their
-texts are equal."""
+"""An IPv4 address in the form in which servers write client addresses. Two addresses in this form are the
+same if their texts are equal."""
 _QUAD = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 
 
 def sasl_valid(wanted: str) -> bool:
-    """Return whether a name is a valid ``sasl`` id (sasl.md section 7). With any other name nobody can log
-    in."""
+    """Return whether a name is a valid ``sasl`` id (sasl.md section 7). No user can log in with a name that
+    is not valid."""
     return "@" not in wanted or _KERBEROS_NAME.fullmatch(wanted) is not None
 
 
@@ -395,32 +403,33 @@ _SCHEMES = {
     "sasl": sasl_valid,
     "ensemble": _never_valid,
 }
-"""Whether an ACL may hold an id, by scheme."""
+"""The check of each scheme: whether an ACL may hold an id."""
 
 
 _PermsOfIds: TypeAlias = dict[tuple[str | None, str | None], int]
-"""By scheme and id."""
+"""The permissions, by scheme and id."""
 
 
 def shared_acl(entries: tuple[ACL, ...]) -> tuple[ACL, ...]:
-    """Return an ACL in the form for znodes: the open ACL is one object, and a long ACL has an index."""
+    """Return an ACL in the form for znodes. The open ACL is always the same object, and a long ACL has an
+    index."""
     if entries == OPEN_ACL:
         return OPEN_ACL
     if len(entries) <= _UNINDEXED:
         return entries
     long = LongACL(entries)
-    long.build_index()  # by who sets it, whose request is linear in its size, and not by the next reader
+    long.build_index()  # the client that sets the long ACL pays for the index, not the next reader
     return long
 
 
 class LongACL(tuple[ACL, ...]):
     """An ACL of many entries, with an index.
 
-    The index takes as much memory as the entries. Its speed does not depend on their number.
+    The index takes as much memory as the entries. The time of a look-up does not depend on their number.
     """
 
     def granted(self, scheme: str | None, who: str) -> int:
-        """Return the permissions of one identity, or of everyone: ``world``, ``anyone``."""
+        """Return the permissions of one identity; the identity ``world``, ``anyone`` is everyone."""
         exact, networks = self._index
         perms = exact.get((scheme, None if scheme == "sasl" and who == _ALL_SASL else who), 0)
         if scheme == "ip" and (peer := _ip_network(who)) is not None:
@@ -432,16 +441,17 @@ class LongACL(tuple[ACL, ...]):
         return perms
 
     def build_index(self) -> None:
-        """Make the index, which takes 0.5 us for each entry, and 3 us for one that names a network."""
+        """Make the index. It takes 0.5 us for a usual entry, and 3 us for an entry that names a network."""
         _ = self._index
 
     @cached_property
     def _index(self) -> tuple[_PermsOfIds, dict[tuple[int, int], dict[bytes, int]]]:
-        """Permissions by scheme and id. The permissions of networks are listed by the width of their
-        addresses and the number of low bits that do not matter (33 + 129 combinations at most), and then by
-        number. The permissions of all ``sasl`` entries together are listed under None.
+        """The permissions by scheme and id, and the permissions of networks. The permissions of all ``sasl``
+        entries together are listed under the id None.
 
-        A number is looked up by its bytes, so that a client cannot choose many with the same hash.
+        The first key of a network is the width of its addresses and the number of low bits that do not
+        matter (33 + 129 keys at most). The second key is the address without these bits, as bytes: a client
+        can choose many integers with the same hash, but not many such bytes.
         """
         exact: _PermsOfIds = {}
         networks: dict[tuple[int, int], dict[bytes, int]] = {}

@@ -10,8 +10,9 @@ from .watches import Notification
 
 
 class Client(Hashable, Protocol):
-    """
-    :ivar session_id: 0 before the handshake.
+    """The connection of one client, as the engine sees it.
+
+    :ivar session_id: the id of the session; 0 before the handshake.
     :ivar identities: the identities that the client has proved, for ACLs.
     :ivar close_expected: whether the connection is over, and takes no more events.
     """
@@ -21,24 +22,24 @@ class Client(Hashable, Protocol):
     close_expected: bool
 
     def notify(self, events: Sequence[Notification], frames: bytes) -> None:
-        """Queue watch events, before any reply that is still to come.
+        """Queue watch events. The client gets them before all later replies.
 
-        :param frames: the same events, encoded with their frame lengths.
+        :param frames: the same events, encoded, each with its frame length.
         """
 
     def abort(self, reason: str) -> None:
         """End the connection without sending another packet."""
 
     def reject(self, reason: str) -> None:
-        """Do the same because of the client's input, and log the reason as a warning."""
+        """End the connection because of the client's input, and log the reason as a warning."""
 
     def fail(self) -> None:
-        """End the connection because of the exception that is being handled; raises nothing."""
+        """End the connection because of the exception that is being handled. This method raises nothing."""
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
         """Return whether other clients must be served before the next step of an operation of this client.
 
-        If this never returns True, every request is processed to its end.
+        If this method never returns True, every request is processed to its end.
 
-        :param ahead: seconds of work that the next step will take.
+        :param ahead: the time in seconds that the next step will take.
         """

@@ -1,4 +1,4 @@
-"""The changes from one tree to another: for the watchers, when a whole tree is replaced."""
+"""The changes from one tree to another. Watchers get them when a whole tree is replaced."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .znode import Znode, items_below
 
 
 def differences(before: Znode, after: Znode) -> Iterator[Change]:
-    """Yield the changes that lead from one root to another: deletes, creates, new data."""
+    """Yield the changes that lead from the tree below one root to the tree below another: deletes, creates
+    and new data."""
     old, new = dict(items_below("", before)), dict(items_below("", after))
     old["/"], new["/"] = before, after
     yield from changes_at({**new, **old}, old.get, new.get)
@@ -21,9 +22,9 @@ def changes_at(
 ) -> Iterator[Change]:
     """Yield the changes that lead from one tree to another at some paths.
 
-    :param paths: each once.
-    :param before: gives the znode at a path of the one tree, or None.
-    :param after: does the same for the other tree.
+    :param paths: the paths, each of them once.
+    :param before: returns the znode at a path of the first tree, or None.
+    :param after: returns the znode at a path of the second tree, or None.
     """
     deleted, created, kept = [], [], []
     for path in paths:
@@ -58,7 +59,7 @@ def _there(node: Znode | None) -> Znode:
 def differing(before: Znode, after: Znode) -> Iterator[str | None]:
     """Yield the paths at which two trees differ, and None for each equal znode.
 
-    :param before: a tree that may change meanwhile; such changes may be missing.
+    :param before: a tree that may change meanwhile; the paths of these changes may be missing.
     """
     yield "/" if _is_other(before, after) else None
     waiting: list[tuple[str, Znode | None, Znode | None]] = [("", before, after)]

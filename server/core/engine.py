@@ -1,21 +1,21 @@
 """The Engine: every operation, one at a time, in one order.
 
-It connects requests, sessions and time; :mod:`.transactions` writes their changes. Section 0 of semantics.md
-is the model; :mod:`.operations` is the table of contents. The rules:
+The engine connects requests, sessions and time. :mod:`.transactions` applies the changes. Section 0 of
+semantics.md is the model. :mod:`.operations` lists all operations. The rules:
 
 * One request is processed to its end before the next one starts. This gives ZooKeeper's total order. So
-  nothing here awaits. (A request that reads very many things is done in steps, see :mod:`.operations.long`;
-  a write is never done in steps.)
-* A write takes one zxid, also if it is refused. A request that cannot be decoded takes none.
+  nothing here awaits. (A request that reads very many things is done in steps, see :mod:`.operations.long`.
+  A write is never done in steps.)
+* A write takes one zxid, also if it is refused. A request that cannot be decoded takes no zxid.
 * A write has a resolver (:mod:`.operations.writes`), which validates it against the tree and resolves it to
   an effect. The engine applies the effect, notifies the watchers and records it in the history. An effect
   cannot fail, and watchers are notified only after it is applied.
-* Watchers are notified before the reply is returned: an event comes before any reply that could reveal the
-  change. The ACL of the znode decides which watchers are notified.
+* Watchers are notified before the reply is returned: a client gets an event before any reply that could
+  reveal the change. The ACL of the znode decides which watchers are notified.
 * A bug or a lack of memory ends only the request in which it happened. A read is answered with an error. A
-  write raises, because it is unknown how much of it was done.
-* No socket, no clock: callers pass the time in, in whole ms of a monotonic clock. Times in ms everywhere
-  here; wall-clock times are ms since the epoch.
+  write raises the exception, because it is unknown how much of the write was done.
+* The engine uses no socket and no clock. Callers pass the time, in whole ms of a monotonic clock. All times
+  are in ms; wall-clock times are ms since the epoch.
 """
 
 from __future__ import annotations
@@ -45,18 +45,19 @@ if TYPE_CHECKING:
     from .sasl import Login
 
 _EXPIRED = 1000
-"""The number of expired sessions that are looked up together, so that other clients are served in between."""
+"""The largest number of expired sessions that are looked up together: other clients are served in between."""
 
 _LENGTH = struct.Struct(">i").pack
 
 
 class Engine(Transactions):
-    """
-    :param now: the monotonic time at the start.
-    :param epoch: the wall-clock time at that moment.
-    :cvar flag_by_default: the last byte of the answer to a handshake without this byte.
-    :ivar epoch_offset: add it to a monotonic time to get wall-clock time; the owner of a clock may
-        correct it.
+    """The operations, sessions and timers of one server.
+
+    :param now: the monotonic time at the start, in ms.
+    :param epoch: the wall-clock time at the start, in ms since the epoch.
+    :cvar flag_by_default: the last byte of the answer to a handshake that has no such byte.
+    :ivar epoch_offset: the difference in ms between wall-clock time and monotonic time. The owner of a clock
+        may correct it.
     """
 
     flag_by_default = b""
@@ -83,7 +84,8 @@ class Engine(Transactions):
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
-        """Return the time at which to call :meth:`advance`; :data:`.sessions.NEVER` if nothing is due."""
+        """Return the time, in ms, at which to call :meth:`advance`; :data:`.sessions.NEVER` if nothing will
+        be due."""
         return self._now if self.watches.unswept else self._next_due()
 
     def _next_due(self) -> int:
@@ -93,11 +95,11 @@ class Engine(Transactions):
         """Do all that is due at ``now``: expire sessions, delete containers and TTL znodes, remove the
         watches of connections that are over.
 
-        :param is_over: returns whether to leave the rest to the next call. A session with a sign of life
-            before that call does not expire.
+        :param is_over: returns whether to leave the rest to the next call. A session that gives a sign of
+            life before the next call does not expire.
         """
         while (deadline := self._next_due()) <= now:
-            self._set_time(max(deadline, self._now))  # a missed deadline does not turn the time back
+            self._set_time(max(deadline, self._now))  # a missed deadline does not set the time back
             for session in self.sessions.due(deadline, _EXPIRED):
                 if session.id in self._served and not self.settings.expire_connected:
                     self.sessions.touch(session, self._now)
@@ -130,7 +132,7 @@ class Engine(Transactions):
         self.zxid += 1
         try:
             check_reaping(self.tree, path)
-        except ZooKeeperError as error:  # a child came, or a client was faster: nothing lost
+        except ZooKeeperError as error:  # a client has created a child, or has deleted the znode itself
             self.record(Refused(error.code), 0)
         else:
             self.record(self._delete(path), 0)
@@ -138,7 +140,7 @@ class Engine(Transactions):
     def _set_time(self, now: int) -> None:
         self._now = now
         time = now + self.epoch_offset
-        if time != self.time:  # one number object for all the znodes of a millisecond
+        if time != self.time:  # all znodes of one millisecond share one int object
             self.time = time
         if now >= self.reaper.next_check:
             self.reaper.idle_until(now)
@@ -187,7 +189,7 @@ class Engine(Transactions):
         return session
 
     def disconnected(self, client: Client) -> None:
-        """Forget a connection that is over: its watches are removed, its session stays."""
+        """Forget a connection that is over. Its watches are removed. Its session stays."""
         self.watches.forget(client)
         if self._served.get(client.session_id) is client:
             del self._served[client.session_id]
@@ -201,7 +203,7 @@ class Engine(Transactions):
         return self._served.get(session.id)
 
     def expire(self, session: Session, now: int) -> None:
-        """End a session as if its time had run out."""
+        """End a session as at its timeout."""
         self._set_time(now)
         self.zxid += 1
         self.stats.sessions_expired += 1
@@ -210,9 +212,10 @@ class Engine(Transactions):
     def end_session(self, session: Session, expired: bool, request: bytes = NO_REQUEST) -> None:
         """End a session and delete its ephemerals, under the zxid that the caller has taken.
 
-        :param request: the request of the client for it.
+        :param expired: whether the session has expired; otherwise its client has closed it.
+        :param request: the request with which the client has closed the session.
         """
-        self.sessions.remove(session)  # first: after a failure it must not expire again and again
+        self.sessions.remove(session)  # first: if the rest fails, the session must not expire a second time
         try:
             paths = tuple(self.tree.ephemerals.get(session.id, ()))
             for path in paths:
@@ -237,7 +240,7 @@ class Engine(Transactions):
         :returns: the reply's zxid, error code and body (wire.md section 6).
         :raises UnknownOperation: clients may not send this op code.
         :raises Unfinished: the client's turn is over before the request is done.
-        :raises Exception: a bug or a lack of memory in a write; it must end the connection.
+        :raises Exception: a bug or a lack of memory in a write; the caller must end the connection.
         """
         try:
             read, method, consumes, with_stat = OPERATIONS[op]
@@ -252,7 +255,7 @@ class Engine(Transactions):
             if now != self._now:
                 self._set_time(now)
         try:
-            if with_stat is None:  # no resolver: the function has done everything
+            if with_stat is None:  # the function is no resolver: it has done everything
                 return self.zxid, 0, method(self, client, request)
             kind, fields, at = method(self, client, request)
             node = self.tree.change(kind, fields, at, self.zxid, self.time)
@@ -275,7 +278,7 @@ class Engine(Transactions):
             self.zxid -= 1
             return self.zxid, refusal.code, refusal.body
         except Exception as error:
-            if consumes:  # it is unknown how much of the write was done: the client gets no answer
+            if consumes:  # a write: it is unknown how much of it was done, so the client gets no answer
                 self.write_failed(error)
                 raise
             return self._failed(op)
@@ -283,8 +286,8 @@ class Engine(Transactions):
     def resume(self, client: Client, op: int, steps: Steps) -> tuple[int, int, bytes]:
         """Continue an operation that is done in steps. The reply has the zxid of the last step.
 
-        :returns: as :meth:`handle`.
-        :raises Unfinished: the client's turn is over again.
+        :returns: the reply's zxid, error code and body, as :meth:`handle`.
+        :raises Unfinished: the client's turn is over again before the request is done.
         """
         try:
             while True:
@@ -317,10 +320,10 @@ class Engine(Transactions):
         add_identities(client.identities, self.access.authenticate(packet.scheme, packet.auth, peer))
 
     def _check_ensemble(self, name: bytes | None, names: frozenset[str]) -> None:
-        """Check that a client looks for this ensemble. The client gets no identity for it (semantics.md
-        section 8.4).
+        """Check that a client looks for this ensemble. The client gets no identity for the name of the
+        ensemble (semantics.md section 8.4).
 
-        :raises WrongEnsembleError: it looks for another one.
+        :raises WrongEnsembleError: the client looks for another ensemble.
         """
         if not name or not names:
             self.stats.ensemble_auth["skip"] += 1
@@ -334,7 +337,8 @@ class Engine(Transactions):
             )
 
     def new_login(self) -> Login | None:
-        """Return a login for a connection, which may lead to :meth:`logged_in`; None without users."""
+        """Return a login for a connection; None if the settings have no users. After a login that succeeds
+        the connection calls :meth:`logged_in`."""
         users = self.settings.sasl_users
         if users is None:
             return None
@@ -345,12 +349,12 @@ class Engine(Transactions):
     def logged_in(self, client: Client, user: str) -> None:
         """Add the identities of a user who has logged in by SASL.
 
-        :raises AuthFailedError: they become too many.
+        :raises AuthFailedError: the connection would have too many identities.
         """
         add_identities(client.identities, self.access.sasl_identities(user))
 
     def reconfigure(self, client: Client, request: ReconfigFields) -> bytes:
-        """Refuse a change of the members: one server has none (semantics.md section 4.7).
+        """Refuse a change of the members: a single server has no members (semantics.md section 4.7).
 
         :raises UnimplementedError: always.
         """

@@ -1,8 +1,9 @@
-"""Unexpected exceptions. Each ends only the connection, timer or task in which it happened, with one
-traceback in the log.
+"""Unexpected exceptions. Each exception ends only the connection, timer or task in which it happened, and the
+log gets one traceback.
 
-A lack of memory is such an exception. If nobody can handle it, as inside of trio, it ends the process. So it
-does if a transaction may be in the tree but not in the log of ``--data``.
+A lack of memory is such an exception. A lack of memory ends the process in two cases: if no code of the
+server can handle it, for example inside of trio; and if a transaction may be in the tree but not in the log
+of ``--data``.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from ..logger import logger
 
 
 class OutOfMemory(BaseException):
-    """Memory ran out in the middle of a transaction that belongs into a log. Like a :class:`SystemExit` it
-    is caught by no handler for the errors of one client: the server must answer nothing more."""
+    """Memory ran out in the middle of a transaction that must be in a log. No handler for the errors of one
+    client catches this exception, because the server must answer nothing more."""
 
 
 def ran_out(error: BaseException) -> bool:
@@ -25,16 +26,16 @@ def ran_out(error: BaseException) -> bool:
             return any(map(ran_out, error.exceptions))
         if isinstance(error, MemoryError | OutOfMemory) or error.__cause__ is None:
             return isinstance(error, MemoryError | OutOfMemory)
-        error = error.__cause__  # trio says that it has failed inside, because of the other
+        error = error.__cause__  # trio raises its own error, whose cause is the lack of memory
 
 
 def report(message: str, *values: object) -> None:
     """Log the exception that is being handled, with its traceback.
 
-    Handlers that keep the rest of the server alive call this. It raises nothing, not even if memory or file
-    descriptors run out.
+    Handlers that keep the rest of the server alive call this function. It raises nothing, not even if memory
+    or file descriptors run out.
 
-    :param message: the consequence of the exception, with a place for each of ``values``.
+    :param message: the consequence of the exception, with a placeholder for each of ``values``.
     """
     with suppress(Exception):
         if isinstance(sys.exception(), MemoryError):

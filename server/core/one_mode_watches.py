@@ -1,10 +1,11 @@
-"""Watches as before 3.9 (semantics.md sections 10.6 and 17). The rules, where they differ from ``watches``:
+"""Watches as in releases before 3.9 (semantics.md sections 10.6 and 17). These rules differ from the rules of
+:mod:`.watches`:
 
-* In each registry a (path, connection) pair has a single mode: the last one that was registered.
-* A recursive watch is an entry of both registries. The entry in the child registry gets no events of new
-  children, but events of deletes below its path. This matters if the entry in the data registry has got
-  another mode.
-* checkWatches looks for any entry at a path, of any connection. removeWatches removes an entry of any mode.
+* In each registry a (path, connection) pair has a single mode, the last mode that was registered.
+* A recursive watch is an entry of both registries. The entry in the child registry gets events of deletes
+  below its path, but no events of new children. This matters if the entry in the data registry was replaced
+  by another mode.
+* checkWatches finds an entry of any connection at the path. removeWatches removes an entry of any mode.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ _IN_CHILD = (WatcherType.CHILDREN, WatcherType.ANY)
 
 
 class OneModeWatches(WatchManager[W]):
+    """The watches of an emulated release before 3.9."""
+
     def add_recursive(self, path: str, watcher: W) -> None:
         super().add_recursive(path, watcher)
         self._add(self._child, path, watcher, RECURSIVE)
@@ -54,7 +57,7 @@ class OneModeWatches(WatchManager[W]):
     def _drop(self, registry: dict[str, dict[W, int]], path: str, watcher: W, modes: int) -> bool:
         entries = registry.get(path, {})
         if registry is self._child and entries.get(watcher) == RECURSIVE:
-            entries[watcher] = PERSISTENT  # those of the data registry alone are counted
+            entries[watcher] = PERSISTENT  # only recursive entries of the data registry are counted
         return super()._drop(registry, path, watcher, modes)
 
     def has(self, path: str, watcher: W, kind: WatcherType) -> bool:

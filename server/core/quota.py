@@ -1,24 +1,25 @@
-"""Quotas: limits and usage kept as text in znodes of the reserved subtree (semantics.md section 9).
+"""Quotas: limits and usage, which znodes of the reserved subtree hold as text (semantics.md section 9).
 
 The rules:
 
-* A quota on P is two znodes: ``/zookeeper/quota<P>/zookeeper_limits``, written by clients, and beside it
+* A quota on the path P is two znodes. Clients write ``/zookeeper/quota<P>/zookeeper_limits``. Beside it is
   ``zookeeper_stats``, whose text the server keeps up to date.
-* Only the deepest quota on the way to a path is charged, never the outer ones.
-* A resolver checks a write against the usage before it. A hard limit refuses the write if the settings
-  enforce quotas; a soft limit is only logged, once for each quota.
-* A multi is checked against the usage before the multi, and counted as a whole when it is committed.
-* The counted usage depends only on the tree and the effects, so a tree that replays the effects has the same
+* A change counts only for the deepest quota on the way to its path, never for the quotas above that one.
+* A resolver checks a write against the usage before the write. A hard limit refuses the write if the
+  settings enforce quotas. A soft limit is only logged, once for each quota.
+* A multi is checked against the usage before the multi. The multi is counted as a whole when it is
+  committed.
+* The counted usage depends only on the tree and the effects. So a tree that replays the effects has the same
   texts.
 
 The costs:
 
-* Texts are read when they are written, not when they are needed.
-* A change walks down the quotas on the way to its path, name by name, and ends if there is no deeper quota.
-  The number of quotas does not matter.
-* The subtree of P is counted once, when the stats of P are created: 0.1 us for each znode. From then on each
-  change below P is added to that count as long as P has limits or stats. One pass counts all subtrees that
-  one multi needs.
+* The text of a limits znode or stats znode is parsed when it is written, not when its numbers are needed.
+* A change walks down the quotas on the way to its path, name by name. The walk ends if there is no deeper
+  quota. The number of quotas does not matter.
+* The subtree of P is counted once, when the stats of P are created. This takes 0.1 us for each znode. From
+  then on each change below P is added to this count as long as P has limits or stats. One pass counts all
+  subtrees that one multi needs.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _Numbers: TypeAlias = dict[str, int]
 
 
 def _parse(data: bytes | None) -> _Numbers | None:
-    """Return the numbers of a quota text by key, with -1 for missing keys. An empty text gives an empty
-    dict, and any other text that is not a quota gives None."""
+    """Return the numbers of a quota text by key, with -1 for missing keys. The result is an empty dict for
+    an empty text, and None for any other text that is not a quota."""
     items = [item for item in re.split("[,;]", (data or b"").decode("utf-8", "replace")) if item]
     numbers = dict.fromkeys(_KEYS, -1) if items else {}
     for item in items:
@@ -60,7 +61,7 @@ def _parse(data: bytes | None) -> _Numbers | None:
 class _Count:
     """A number of znodes, and the bytes of their data.
 
-    :ivar whole: whether these are totals; otherwise they are differences from an unknown start.
+    :ivar whole: whether the two numbers are totals; otherwise they are the differences to unknown totals.
     """
 
     znodes: int = 0
@@ -78,13 +79,13 @@ class _Quota:
 
     :ivar above: the node of the parent; None at the root.
     :ivar below: the nodes of the children, by name.
-    :ivar limits: the content of the limits znode; None if there is none, ``_UNREADABLE`` if it is no quota
-        text.
+    :ivar limits: the content of the limits znode; None if there is no limits znode, ``_UNREADABLE`` if its
+        text is no quota text.
     :ivar stats: the stats znode.
-    :ivar usage: the content of the stats znode; None if it is no quota text.
-    :ivar total: the real size of the subtree. The usage differs if a client has written it, or if deeper
-        quotas were charged.
-    :ivar stale: whether the text of the stats znode must be written anew.
+    :ivar usage: the content of the stats znode; None if its text is no quota text.
+    :ivar total: the real size of the subtree. The usage differs from it if a client has written the stats
+        znode, or if changes were counted for deeper quotas.
+    :ivar stale: whether the server must write the text of the stats znode again.
     :ivar warned: whether the log has a line about this quota.
     """
 
@@ -112,12 +113,12 @@ _UNREADABLE: _Numbers = {}
 
 
 class Quotas:
-    """The quotas in force over a tree's znodes.
+    """The quotas of a tree.
 
-    :ivar prefixes: the paths that have limits. If there is none, no write needs a check.
+    :ivar prefixes: the paths that have limits. If there are none, no write needs a check.
     :ivar used: whether changes outside the reserved subtree must be reported.
-    :param find: the znode at a path, or None.
-    :param write: writes the text of a stats znode; the tree counts the bytes.
+    :param find: returns the znode at a path, or None.
+    :param write: writes the text of a stats znode; the tree counts its bytes.
     """
 
     def __init__(self, find: Callable[[str], Znode | None], write: Callable[[Znode, bytes], None]) -> None:
@@ -130,7 +131,7 @@ class Quotas:
         self.used = False
 
     def move(self, find: Callable[[str], Znode | None], write: Callable[[Znode, bytes], None]) -> None:
-        """Become the quotas of another tree, which has taken over the znodes."""
+        """Become the quotas of another tree, which has taken over the znodes of the first tree."""
         self._find, self._write_usage = find, write
 
     # --- what the tree reports ---------------------------------------------------------------------------
@@ -147,8 +148,8 @@ class Quotas:
             self._book()
 
     def hold(self) -> None:
-        """Count nothing until :meth:`release` or :meth:`drop`: a multi is measured against the usage before
-        it, and its changes may be undone."""
+        """Count no change until :meth:`release` or :meth:`drop`. A multi is checked against the usage before
+        the multi, and its changes may be undone."""
         self._held = True
 
     def release(self) -> None:
@@ -165,7 +166,7 @@ class Quotas:
     # --- enforcement -------------------------------------------------------------------------------------
 
     def check(self, path: str, znodes: int, size: int, enforce: bool) -> None:
-        """Check whether ``znodes`` znodes and ``size`` bytes more at ``path`` break a limit.
+        """Check whether ``znodes`` more znodes and ``size`` more bytes at ``path`` break a limit.
 
         :raises QuotaExceededError: a hard limit is broken, and ``enforce`` is set; other limits are only
             logged.
@@ -199,12 +200,12 @@ class Quotas:
             self._warn_once(quota, f"the quota of {{}} is exceeded: {wanted} {what}, {limit} allowed")
 
     def limits(self, prefix: str) -> _Numbers | None:
-        """Return the numbers in the limits znode of one of ``prefixes``, by key; -1 or missing is
-        unlimited."""
+        """Return the numbers in the limits znode of one of ``prefixes``, by key. -1, or a missing key, means
+        that there is no limit."""
         return self.prefixes[prefix].limits
 
     def usage(self, prefix: str) -> _Numbers | None:
-        """Return the usage of one of ``prefixes``, by key; None where the stats znode is missing."""
+        """Return the usage of one of ``prefixes``, by key; None if the stats znode is missing."""
         quota = self.prefixes[prefix]
         usage = quota.usage or quota.total
         return {"count": usage.znodes, "bytes": usage.size} if quota.stats is not None else None
@@ -217,7 +218,7 @@ class Quotas:
     # --- bookkeeping -------------------------------------------------------------------------------------
 
     def _on_the_way(self, path: str) -> list[_Quota]:
-        """Return the quotas at the ancestors of a path and at the path itself, from the top."""
+        """Return the quotas at the ancestors of a path and at the path itself, the highest first."""
         found: list[_Quota] = []
         below, start = self._root.below, 1
         while below and start:
@@ -237,7 +238,7 @@ class Quotas:
         return None
 
     def _book(self) -> None:
-        """Apply all noted changes, then bring counts and texts up to date."""
+        """Apply all noted changes, then update the counts and the texts."""
         changes, self._changes = self._changes, []
         touched: dict[_Quota, None] = {}
         for path, node, data, znodes, size in changes:
@@ -265,7 +266,10 @@ class Quotas:
         self.used = bool(self._root.below)
 
     def _quota_written(self, path: str, node: Znode, data: bytes | None, znodes: int) -> _Quota | None:
-        """Note a change of a quota's own znode; returns the quota, or None if it is no quota's znode."""
+        """Note a change of a limits znode or stats znode.
+
+        :returns: the quota of the znode; None if the znode belongs to no quota.
+        """
         above, _, leaf = path[len(ROOT) :].rpartition("/")
         if leaf not in (_LIMITS, STATS) or not above.startswith("/"):
             return None
@@ -276,7 +280,7 @@ class Quotas:
             quota = quota.below[name]
         if leaf == STATS:
             quota.stats = node if znodes >= 0 else None
-            if znodes == 1:  # whatever the client has sent
+            if znodes == 1:  # the server writes a new stats znode, whatever data the client has sent
                 quota.usage = attrs.evolve(quota.total)
                 quota.stale = True
             elif znodes == 0:
@@ -294,7 +298,8 @@ class Quotas:
         return quota
 
     def _count(self, quotas: Iterable[_Quota]) -> None:
-        """Count the subtrees of some quotas. Each znode is read once, even if one quota is inside another."""
+        """Count the subtrees of some quotas. Each znode is read only once, also if one quota is below
+        another."""
         counted: dict[Znode, tuple[int, int]] = {}
         for path, quota in sorted(((quota.path, quota) for quota in quotas), key=lambda item: -len(item[0])):
             top = self._find(path)
@@ -320,7 +325,7 @@ class Quotas:
                     known.whole = True
 
     def _write(self, quota: _Quota) -> None:
-        """Write the text of the stats znode, if it is stale."""
+        """Write the text of the stats znode, if the text is stale."""
         node, usage = quota.stats, quota.usage
         if node is None or usage is None or not quota.stale:
             return
@@ -333,7 +338,8 @@ class Quotas:
                 around.total.add(0, grown)
 
     def _prune(self, quota: _Quota) -> None:
-        """Forget a quota without limits and stats, and each node above it that leads to no other quota."""
+        """Forget a quota that has no limits and no stats, and each node above it that leads to no other
+        quota."""
         above = quota.above
         while above is not None and not quota.below and quota.limits is None and quota.stats is None:
             above.below.pop(quota.name, None)

@@ -1,15 +1,15 @@
-"""The Reaper: which container and TTL znodes the server deletes, and when (semantics.md section 13).
+"""The Reaper decides when the server deletes container znodes and TTL znodes (semantics.md section 13).
 
 All times are whole ms. The rules:
 
-* Every check interval all containers and TTL znodes are checked: 1,000 at a time, which takes 2 ms, with
-  pauses of 10 ms, so that no client waits.
-* A container is deleted once it has had a child and has none any more. If the settings say so, it is also
-  deleted when it never had one for long enough.
-* A TTL znode without children is deleted once nothing was written to it for longer than its TTL.
-* The paths are returned one by one, no faster than the limit per minute. The engine deletes the znode,
-  unless it has changed meanwhile.
-* Without containers and TTL znodes the checks are left out, but their rhythm is kept.
+* In each check interval all container znodes and TTL znodes are checked. A step checks 1,000 znodes and takes
+  2 ms. Between two steps is a pause of 10 ms, so that no client waits.
+* A container is deleted if it has no children now but had a child before. If the settings say so, a container
+  that never had a child is deleted after some time.
+* A TTL znode without children is deleted if the last write to it is longer ago than its TTL.
+* The reaper returns the paths one by one, at most as many per minute as the settings allow. The engine
+  deletes the znode, unless the znode has changed meanwhile.
+* While there are no containers and no TTL znodes, there are no checks. The times of later checks do not move.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from .tree import DataTree
 from .znode import Znode
 
 _AT_ONCE = 1000
-"""The number of znodes that are checked together, which takes 2 ms."""
+"""The number of znodes that one step checks, which takes 2 ms."""
 _REST = 10
-"""The pause between two such checks, in ms."""
+"""The pause between two steps, in ms."""
 _MINUTE = 60_000
 
 
 class Reaper:
-    """
+    """The timer that finds the znodes to delete.
+
     :ivar tree: the tree with the znodes.
-    :ivar next_check: when the candidates are looked up next.
+    :ivar next_check: the time of the next check of all znodes, in ms.
     """
 
     def __init__(self, tree: DataTree, settings: Settings, now: int) -> None:
@@ -41,17 +42,15 @@ class Reaper:
         self._per_minute = settings.container_max_per_minute
         self._never_used = settings.container_max_never_used
         self.next_check = now + self._interval
-        self._unseen: deque[str] = deque()  # still to be looked at
+        self._unseen: deque[str] = deque()  # paths that this check has not yet checked
         self._next_look = NEVER
-        self._queue: deque[str] = deque()  # to be handed out
-        self._since = (
-            now  # of the deletions that follow each other as fast as they may, when the first was due
-        )
-        self._deleted = 0  # how many of them were handed out
+        self._queue: deque[str] = deque()  # paths to return
+        self._since = now  # the time of the first deletion since the last pause; the limit counts from it
+        self._deleted = 0  # the number of paths that were returned since then
 
     def next_deadline(self) -> int:
-        """Return the time at which to call :meth:`due`; :data:`.sessions.NEVER` while there is no container
-        and no TTL znode."""
+        """Return the time in ms at which to call :meth:`due`; :data:`.sessions.NEVER` while there is no
+        container and no TTL znode."""
         if not self._queue and not self._unseen:
             return self.next_check if self._has_candidates() else NEVER
         return min(self._next_deletion if self._queue else NEVER, self._next_look if self._unseen else NEVER)
@@ -68,7 +67,8 @@ class Reaper:
         return bool(self.tree.containers or self.tree.ttl_nodes)
 
     def idle_until(self, now: int) -> None:
-        """Leave out the checks until ``now`` that have no znodes to check, and keep their rhythm."""
+        """Leave out the checks until ``now`` if there are no znodes to check. The times of later checks do
+        not move."""
         if not self._queue and not self._unseen and not self._has_candidates():
             self._skip_to(now)
 
@@ -76,9 +76,13 @@ class Reaper:
         self.next_check += self._interval * (1 + (now - self.next_check) // self._interval)
 
     def due(self, now: int, wall_time: int) -> Iterator[str]:
-        """Yield the paths to delete at ``now``; ``wall_time`` is the same moment in ms since the epoch."""
+        """Yield the paths to delete.
+
+        :param now: the monotonic time in ms.
+        :param wall_time: the same moment in ms since the epoch.
+        """
         if not self._queue and not self._unseen and self.next_check <= now:
-            self._skip_to(now)  # first: after a failure it is not tried again before its time
+            self._skip_to(now)  # first: if the rest fails, the next check still comes at its usual time
             self._next_look = now
             self._start_deletions(now)
             self._unseen.extend(self.tree.containers)
@@ -86,7 +90,7 @@ class Reaper:
         if self._unseen and self._next_look <= now:
             if not self._queue and self._next_deletion < now:
                 self._start_deletions(now)
-            unseen, self._unseen = self._unseen, deque()  # first, as above
+            unseen, self._unseen = self._unseen, deque()  # first: if the rest fails, this check ends
             self._look(unseen, wall_time)
             self._unseen, self._next_look = unseen, now + _REST
         while self._queue and self._next_deletion <= now:
@@ -94,7 +98,7 @@ class Reaper:
             yield self._queue.popleft()
 
     def _look(self, unseen: deque[str], wall_time: int) -> None:
-        """Check the next znodes, and queue those to delete."""
+        """Check the next znodes, and queue the paths of the znodes to delete."""
         for _ in range(min(_AT_ONCE, len(unseen))):
             path = unseen.popleft()
             node = self.tree.find(path)

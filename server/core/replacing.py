@@ -1,17 +1,17 @@
 """Copying and replacing a whole tree in steps, while clients continue to read and write. The rules:
 
-* Each function here is a generator that yields after each bounded piece of work: some 50 znodes, or the
-  names of one znode's children (3.4 ms for 200,000, measured). Its caller serves other clients between two
+* Most functions here are generators that yield after each bounded piece of work: some 50 znodes, or the names
+  of one znode's children (3.4 ms for 200,000 names, measured). The caller serves other clients between two
   steps.
-* A copy is exact: it is the tree at the last zxid before the generator returns. The tree is copied while it
-  changes. :class:`Touched` notes the changed paths, which are copied again, until so few are left that they
-  take one step.
+* A copy is exact: the copy is equal to the tree at the last zxid before the generator returns. The tree may
+  change while it is copied. :class:`Touched` notes the changed paths. They are copied again, until the rest
+  is so small that one step copies it.
 * A replacement is made beside the served tree. Until the last step clients see and write the old tree. The
-  last step is one transaction: the engine takes over the new tree, and watchers are notified. Its time
-  depends on the number of paths that differ or are watched, whichever is lower, and on the number of events.
-  With recursive watches it depends on all paths that differ.
-* If another caller replaces the tree meanwhile, :class:`TreeReplaced` is raised, and the caller begins anew.
-* Freeing an old tree takes time for each of its znodes: :func:`dismantle` does it in steps.
+  last step is one transaction: the engine takes over the new tree, and watchers are notified. The time of the
+  last step depends on the number of events, and on the number of paths that differ or the number of paths
+  with watches, whichever is lower. With recursive watches the time depends on all paths that differ.
+* If another caller replaces the tree meanwhile, :class:`TreeReplaced` is raised, and the caller begins again.
+* Each znode of an old tree takes time to free, so :func:`dismantle` frees the tree in steps.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from .znode import Znode, find_below, twin_of
 Steps: TypeAlias = Generator[None, None, None]
 
 _STEP = 50
-"""The number of znodes that are copied or compared between two yields, which takes 0.1 ms."""
+"""The number of znodes that one step copies or compares, which takes 0.1 ms."""
 _LAST = 500
 """The number of znodes that the last step may copy, which takes 1 ms."""
 _PASSES = 8
-"""After this many passes over the changed paths, the last step copies all that clients have changed within
-one pass."""
+"""The largest number of passes over the changed paths. After them, the last step copies all paths that have
+changed during the last pass."""
 
 
 class TreeReplaced(Exception):
@@ -47,7 +47,8 @@ class TreeReplaced(Exception):
 
 
 class Touched:
-    """Notes which paths transactions change: a listener of :attr:`.transactions.Transactions.on_txn`."""
+    """The paths that transactions have changed. An object of this class is a listener for
+    :attr:`.transactions.Transactions.on_txn`."""
 
     def __init__(self) -> None:
         self._paths: dict[str, None] = {}
@@ -72,15 +73,15 @@ class Touched:
                 self._touch(parent(effect.path))
 
     def _touch(self, path: str) -> None:
-        self._paths.pop(path, None)  # znodes are in the order of their last creation
+        self._paths.pop(path, None)  # to the end, so that znodes are copied in the order of their creation
         self._paths[path] = None
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def take(self, tree: DataTree) -> list[str]:
-        """Return the paths that have changed since the last call, parents first. The texts of quotas and the
-        list of the servers are among them.
+        """Return the paths that have changed since the last call, parents first. The result includes the
+        paths of quota texts and of the list of the servers.
 
         :raises TreeReplaced: the whole tree was replaced.
         """
@@ -110,9 +111,9 @@ def _stats_above(tree: DataTree, path: str) -> Iterator[str]:
 
 
 def copy(root: Znode, without: Container[int] = ()) -> Generator[None, None, Znode]:
-    """Copy a znode and all below it.
+    """Copy a znode and all znodes below it.
 
-    :param root: a znode that may change meanwhile; then each znode is copied at some moment.
+    :param root: a znode that may change meanwhile. Then the copies of two znodes may be from two moments.
     :param without: sessions whose ephemerals are left out.
     """
     top = twin_of(root)
@@ -124,7 +125,7 @@ def copy(root: Znode, without: Container[int] = ()) -> Generator[None, None, Zno
         if children is None:
             continue
         made.children = below = twin_of(children)
-        below.packed = made.packed = None  # there may be fewer children now
+        below.packed = made.packed = None  # the copy may have fewer children
         for name in list(children):
             child = children.get(name)
             if child is not None and child.owner not in without:
@@ -138,10 +139,10 @@ def copy(root: Znode, without: Container[int] = ()) -> Generator[None, None, Zno
 
 
 def copy_served(tree: DataTree, touched: Touched) -> Generator[None, None, Znode]:
-    """Copy a tree that keeps changing. The copy is the tree at the moment when this returns.
+    """Copy a tree that keeps changing. The copy is equal to the tree at the moment when the generator
+    returns.
 
-    :param touched: has heard of all changes since this was called.
-    :param touched: the notes of all changes since this was called.
+    :param touched: the notes of all changes since this function was called.
     """
     top = yield from copy(tree.nodes["/"])
     for _ in range(_PASSES):
@@ -165,7 +166,7 @@ def _copy_again(tree: DataTree, top: Znode, path: str) -> None:
         return
     above, _, name = path.rpartition("/")
     place = find_below(top, above)
-    if place is None or place.children is None:  # no such znode is left, nor any below it
+    if place is None or place.children is None:  # the copy has no parent for this znode any more
         return
     made = place.children.get(name)
     if made is not None and (node is None or made.czxid != node.czxid):
@@ -191,7 +192,7 @@ def _become(made: Znode, node: Znode) -> None:
 
 
 def dismantle(root: Znode) -> Steps:
-    """Take a tree apart that nobody uses any more."""
+    """Free the znodes of a tree that nobody uses any more."""
     waiting = [root.children]
     count = 0
     while waiting:
@@ -213,8 +214,9 @@ class Replacement:
     """A prepared tree for an engine.
 
     :ivar tree: the new tree of the engine.
-    :ivar owners: the sessions that own ephemerals in it.
-    :ivar paths: the paths at which it may differ from the engine's tree.
+    :ivar root: the root of the tree from which the new tree was copied.
+    :ivar owners: the sessions that own ephemerals in the new tree.
+    :ivar paths: the paths at which the new tree may differ from the engine's tree.
     :ivar below: the same paths, by their parents.
     """
 
@@ -225,6 +227,7 @@ class Replacement:
     below: dict[str, list[str]] = attrs.field(factory=dict)
 
     def differs(self, path: str) -> None:
+        """Add a path at which the new tree may differ."""
         if path not in self.paths:
             self.paths[path] = None
             if path != "/":
@@ -232,15 +235,16 @@ class Replacement:
 
 
 def over(engine: Engine, owners: Iterable[int]) -> frozenset[int]:
-    """Return the sessions of these that are over."""
+    """Return the sessions among ``owners`` that are over."""
     return frozenset(owner for owner in owners if engine.sessions.get(owner) is None)
 
 
 def prepare(engine: Engine, root: Znode, owners: Iterable[int]) -> Generator[None, None, Replacement]:
-    """Make a copy of a tree that never changes, and compare it with the tree of an engine.
+    """Copy a tree that never changes, and compare the copy with the tree of an engine.
 
-    :param root: of the tree to copy.
-    :param owners: the sessions that own ephemerals in it. Ephemerals of sessions that are over are left out.
+    :param root: the root of the tree to copy.
+    :param owners: the sessions that own ephemerals in this tree. The copy has no ephemerals of sessions that
+        are over.
     """
     made = yield from copy(root, over(engine, owners))
     tree = DataTree()
@@ -265,7 +269,7 @@ def replace(
     """Give an engine the prepared tree, in one transaction. Watches fire for the differences.
 
     :param touched: the notes of all changes since :func:`prepare` was called.
-    :param zxid: a zxid; no client has seen a later one.
+    :param zxid: a zxid; no client has seen a later zxid.
     :param about_to: called when nothing can stop the replacement any more.
     :returns: the root of the tree that was replaced, for :func:`dismantle`.
     :raises TreeReplaced: the whole tree was replaced meanwhile; then nothing was done.
@@ -288,6 +292,6 @@ def replace(
 
 
 def _keep_config(before: DataTree, after: DataTree) -> None:
-    """Let a tree have the list of the servers of another one: it tells of servers, not of data."""
+    """Copy the list of the servers from one tree to another. The list describes the server, not the data."""
     config = before.nodes[CONFIG_PATH]
     after.configure(config.data, config.mzxid, config.mtime, config.version)

@@ -1,18 +1,22 @@
-"""The server's side of a login by SASL DIGEST-MD5 (sasl.md): tokens in, tokens out. No I/O and no clock.
+"""The server's side of a login by SASL DIGEST-MD5 (sasl.md). A login takes tokens and returns tokens. It uses
+no I/O and no clock.
 
 The rules:
 
-* Each connection has a :class:`Login` of its own, with a nonce of its own. It takes two tokens: the first is
-  answered with the challenge, the second proves the password or does not. After that the login is over.
-* A token without a valid proof raises :class:`.AuthFailedError`; the real server then answers with a
-  refusal. A token at which the real server fails without an answer raises :class:`.JuteError`: the
-  connection is closed.
-* The checks come in the order of the real server, because the first one that fails decides between the two.
-* An unknown user takes as long as a known one, and proofs are compared in constant time. So neither the time
-  nor the answer reveals which names exist.
+* Each connection has a :class:`Login` of its own, with a nonce of its own. A login takes two tokens. The
+  answer to the first token is the challenge. The second token must prove the password. Then the login is
+  over.
+* A token without a valid proof raises :class:`.AuthFailedError`, and the server answers with a refusal. A
+  token at which the real server fails without an answer raises :class:`.JuteError`, and the server closes
+  the connection.
+* The checks are in the order of the real server, because the first check that fails decides which of the two
+  errors is raised.
+* A login of an unknown user takes as long as a login of a known user, and proofs are compared in constant
+  time. So neither the time nor the answer reveals which names exist.
 
-This server is safe where the real server is not (semantics.md section 16): a user whose name has the form
-``user@REALM`` gets no other name by an ``authzid``, and an unknown user never has another user's password.
+In two cases this server is safe and the real server is not (semantics.md section 16): a user whose name has
+the form ``user@REALM`` gets no other name by an ``authzid``, and an unknown user never has another user's
+password.
 """
 
 from __future__ import annotations
@@ -29,16 +33,16 @@ from ...protocol.jute import JuteError
 from ...protocol.sasl import MAX_TOKEN, REALM, URI, directives, proof, secret
 from .acl import sasl_valid
 
-_NONCE_SIZE: Final = 30  # bytes, as the real server's: 40 characters of base64
+_NONCE_SIZE: Final = 30  # the size in bytes, as of the real server: 40 characters of base64
 _ONCE: Final = (
     *("username", "realm", "nonce", "cnonce", "nonce-count", "qop", "digest-uri", "response"),
     *("maxbuf", "charset", "cipher", "authzid", "auth-param"),
 )
-"""The directives that the real server refuses if they come twice. ``nc`` is not among them."""
+"""The directives that the real server refuses if they come twice. It does not refuse a second ``nc``."""
 _GSSAPI: Final = b"\x60"
-"""The first byte of a token of GSSAPI: the tag that RFC 2743 gives it."""
+"""The first byte of a GSSAPI token (RFC 2743)."""
 _NOBODY: Final = "nobody's password"
-"""Hashed in place of the password of a user who does not exist."""
+"""The text that is hashed in place of a password if the user does not exist."""
 
 
 class Login:
@@ -46,8 +50,8 @@ class Login:
 
     :param users: passwords by user name.
     :param random_bytes: makes the nonce.
-    :ivar over: whether it has succeeded or failed.
-    :ivar user: the user who has logged in; None before.
+    :ivar over: whether the login has succeeded or failed.
+    :ivar user: the user who has logged in; None before that.
     """
 
     def __init__(self, users: Mapping[str, str], random_bytes: Callable[[int], bytes]) -> None:
@@ -85,7 +89,7 @@ class Login:
         return answer
 
     def _check(self, given: Mapping[str, bytes]) -> tuple[str, bytes]:
-        """Return the user who has logged in, and the server's own proof."""
+        """Return the user who has logged in, and the proof of the server."""
         unicode = "charset" in given
         if given.get("charset", b"utf-8") != b"utf-8":
             raise AuthFailedError(message="the charset must be utf-8")
@@ -109,7 +113,7 @@ class Login:
         password = self._users.get(name)
         try:
             a1 = secret(name, REALM, _NOBODY if password is None else password, unicode=unicode)
-        except UnicodeEncodeError:  # hashed as "?" by the real server, so that "??" would be a password
+        except UnicodeEncodeError:  # the real server hashes such a character as "?", so "??" is a password
             raise AuthFailedError(
                 message=f"the password of {name!r:.60} needs the directive charset=utf-8"
             ) from None
@@ -126,11 +130,12 @@ class Login:
 
 
 class NoLogin(Login):
-    """A login in FIPS mode, as in releases since ZOOKEEPER-5043 (sasl.md section 9): nobody logs in by
+    """A login in FIPS mode, as in releases since ZOOKEEPER-5043 (sasl.md section 9). No user can log in by
     DIGEST-MD5."""
 
     def answer(self, token: bytes) -> bytes:
-        """
+        """Refuse the login.
+
         :raises AuthFailedError: always.
         """
         self.over = True
@@ -144,7 +149,7 @@ def _needed(given: Mapping[str, bytes], key: str) -> bytes:
 
 
 def _check_number(key: str, value: bytes, base: int) -> int:
-    """Read a number like Java's Integer.parseInt().
+    """Check that a text is a number, as Java's Integer.parseInt() does.
 
     :raises JuteError: the text is not a number; the real server closes the connection.
     """

@@ -1,14 +1,14 @@
-"""The SessionTracker: which sessions live, and until when (semantics.md section 12).
+"""The SessionTracker: which sessions live, and when they expire (semantics.md section 12).
 
 All times are whole ms of the server's monotonic clock. The rules:
 
-* A session is over when there was no sign of life for its timeout. Its deadline is the first multiple of the
-  tick after the last sign of life plus the timeout. So it ends at most one tick late, and never early.
+* A session expires if its client gives no sign of life for the timeout. The deadline of the session is the
+  first multiple of the tick after the last sign of life plus the timeout. So a session expires at most one
+  tick late, and never early.
 * Callers pass times that are rounded down. The deadline is at least 1 ms after the sign of life plus the
   timeout, so rounding ends no session early.
 * All sessions with the same deadline share a bucket. A sign of life that does not move the deadline costs
-  nothing: hot paths compare the time with ``fresh_until``, and call :meth:`SessionTracker.touch` from then
-  on.
+  nothing: hot paths call :meth:`SessionTracker.touch` only if the time is not before ``fresh_until``.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from sortedcontainers import SortedDict
 
 from ...protocol.text import session_text
 
-SERVER_ID = 1  # the top byte of every session id, in standalone
+SERVER_ID = 1  # the top byte of every session id of a single server
 NEVER = 2**63 - 1
-"""The time, in ms, of a thing that will not happen."""
+"""The time in ms of an event that will never happen."""
 
 
 @attrs.define(eq=False)
 class Session:
-    """
-    :ivar timeout: the negotiated timeout in ms, of the connection that serves the session now.
-    :ivar deadline: when it expires without a sign of life, in ms.
-    :ivar fresh_until: the time, in ms, before which a sign of life does not move the deadline.
-    :ivar password: 16 bytes that prove a reconnecting client owns the session.
+    """A session that is open.
+
+    :ivar timeout: the timeout in ms that the present connection has negotiated.
+    :ivar deadline: the time in ms at which the session expires if its client gives no sign of life.
+    :ivar fresh_until: the time in ms before which a sign of life does not move the deadline.
+    :ivar password: 16 bytes with which a client that reconnects proves that the session is its own.
     """
 
     id: int
@@ -48,15 +49,17 @@ class Session:
         return f"session {session_text(self.id)}"
 
     def check_password(self, password: bytes | None) -> bool:
+        """Return whether a password is the password of this session."""
         return password is not None and hmac.compare_digest(self.password, password)
 
 
 class SessionTracker:
-    """
+    """All sessions of a server, with their deadlines.
+
     :ivar local: the ids of sessions that no other server of the ensemble knows.
     :param tick: the tick in ms.
-    :param first_id_ms: a time in ms for making session ids, so that a restarted server does not use the ids
-        of its predecessor.
+    :param first_id_ms: the time in ms from which session ids are made, so that a restarted server does not
+        use ids of the server before it.
     :param password_of: makes the password of a new session from its id.
     """
 
@@ -75,23 +78,32 @@ class SessionTracker:
         return iter(self._sessions.values())
 
     def get(self, session_id: int) -> Session | None:
+        """Return the session with an id; None if it is unknown or over."""
         return self._sessions.get(session_id)
 
     def create(self, timeout: int, now: int) -> Session:
-        """Open a session at ``now``."""
+        """Open a session.
+
+        :param timeout: the timeout in ms.
+        :param now: the present time in ms.
+        """
         session = Session(self._next_id, timeout, self._password_of(self._next_id))
         self._next_id += 1
         self.add(session, now)
         return session
 
     def add(self, session: Session, now: int) -> None:
-        """Add a session that begins, or continues, at ``now``."""
+        """Add a session that begins or continues at ``now``, in ms."""
         self._sessions[session.id] = session
         self.touch(session, now)
 
     def restore(self, session_id: int, timeout: int, now: int) -> Session:
-        """Continue a session of an earlier server, with its whole timeout from ``now`` on, and with the
-        password of the real server. No other session gets its id."""
+        """Continue a session of an earlier server. The whole timeout of the session begins at ``now``. The
+        password is the password that the real server would compute. No new session gets the same id.
+
+        :param timeout: the timeout in ms.
+        :param now: the present time in ms.
+        """
         session = Session(session_id, timeout, computed_password(session_id))
         if self._next_id <= session_id < (SERVER_ID + 1) << 56:
             self._next_id = session_id + 1
@@ -100,7 +112,7 @@ class SessionTracker:
         return session
 
     def touch(self, session: Session, now: int) -> None:
-        """Note a sign of life of a session at ``now``."""
+        """Note a sign of life of a session at ``now``, in ms."""
         tick = self._tick
         deadline = ((now + session.timeout) // tick + 1) * tick
         session.fresh_until = deadline - session.timeout
@@ -125,20 +137,20 @@ class SessionTracker:
             bucket.pop(session.id, None)
 
     def due(self, now: int, most: int | None = None) -> list[Session]:
-        """Return the sessions whose deadline has come, the earliest first, or the first ``most`` of them.
-        They stay here until they are removed."""
+        """Return the sessions whose deadline has come, the earliest first, ``most`` of them at most. The
+        tracker keeps these sessions until :meth:`remove`."""
         buckets = map(self._buckets.__getitem__, self._buckets.irange(None, now))
         return list(islice((session for bucket in buckets for session in bucket.values()), most))
 
     def next_deadline(self) -> int:
-        """Return the time at which the next session expires; :data:`NEVER` if there is none."""
+        """Return the time in ms at which the next session expires; :data:`NEVER` if there is no session."""
         buckets = self._buckets
         while buckets:
             deadline: int
             deadline, bucket = buckets.peekitem(0)
             if bucket:
                 return deadline
-            del buckets[deadline]  # not when it became empty: the next session often has the same deadline
+            del buckets[deadline]  # not already when it became empty: new sessions often need the same bucket
         return NEVER
 
     def by_deadline(self) -> Iterator[tuple[int, list[Session]]]:
@@ -159,7 +171,8 @@ def computed_password(session_id: int) -> bytes:
 
 
 class RandomPool:
-    """The system's randomness, drawn 1,024 bytes at a time: a system call costs more than the bytes do."""
+    """Random bytes of the system. Each system call draws 1,024 bytes, because the call costs more than the
+    bytes do."""
 
     def __init__(self) -> None:
         self._left = b""

@@ -1,10 +1,11 @@
-"""The server's figures, which the operator's commands show (operator-surface.md section 3). The rules:
+"""The figures of the server, which the commands for operators show (operator-surface.md section 3). The
+rules:
 
 * Figures are whole numbers: counts, bytes, ms. ``srst`` resets all of them together.
-* A request is counted once, by its latency: the number of requests is the size of the two histograms. Nearly
-  all latencies are 0 ms, so a histogram counts these in one number (``zeros``), which hot paths may raise
-  directly.
-* A figure that can be read from the tree, the sessions or the watches is not kept here.
+* A request is counted by its latency, in one of the two histograms. So the number of requests is the sum of
+  the two counts. Nearly all latencies are 0 ms. A histogram counts latencies of 0 ms in one number
+  (``zeros``), to which hot paths may add directly.
+* This module keeps no figure that the tree, the sessions or the watches can give.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 from ...protocol.constants import EventType
 
 _SIZES = 1000
-"""The number of remembered sizes of replies, so that most replies need no comparison with the extremes."""
+"""The largest number of remembered sizes of replies. A reply with a remembered size is not compared with the
+least and the greatest size."""
 
 
 class Summary:
-    """Count, sum, least and greatest of some whole numbers."""
+    """The count, the sum, the least and the greatest of some whole numbers."""
 
     __slots__ = ("count", "maximum", "minimum", "total")
 
@@ -37,13 +39,14 @@ class Summary:
 
     @property
     def average(self) -> float:
+        """The average of the numbers."""
         return self.total / self.count if self.count else 0.0
 
 
 class Histogram:
     """Whole numbers, counted by value, with percentiles.
 
-    :ivar zeros: the number of values 0, the most frequent one; a caller may add to it directly.
+    :ivar zeros: how often the value 0 came, which is the most frequent value; a caller may add to this count.
     """
 
     __slots__ = ("_counts", "zeros")
@@ -61,18 +64,19 @@ class Histogram:
         return self.zeros + sum(self._counts.values())
 
     def counts(self) -> dict[int, int]:
-        """Return how often each value came, the least value first."""
+        """Return the count of each value, the least value first."""
         counts = {0: self.zeros} if self.zeros else {}
         return counts | dict(sorted(self._counts.items()))
 
     def summary(self) -> Summary:
+        """Return the summary of all values."""
         summary = Summary()
         for value, count in self.counts().items():
             summary.add(value, count)
         return summary
 
     def percentile(self, share: float) -> int:
-        """Return the least value that a ``share`` (0 to 1) of all values does not exceed."""
+        """Return the least value that is not exceeded by ``share`` (0 to 1) of all values."""
         counts = self.counts()
         left = share * sum(counts.values())
         for value, count in counts.items():
@@ -83,8 +87,8 @@ class Histogram:
 
 
 class Outcomes:
-    """The counters of a rate-limited action: how often it was refused because it came too often, and how
-    often it failed."""
+    """The counters of an action with a limit of its rate: how often the limit has refused the action, and how
+    often the action has failed."""
 
     __slots__ = ("failed", "limited")
 
@@ -94,12 +98,14 @@ class Outcomes:
 
 
 class ServerStats:
-    """Everything ``srst`` resets. Latencies are ms from the arrival of a request to its answer.
+    """All figures that ``srst`` resets. A latency is the time in ms from the arrival of a request to its
+    answer.
 
-    :ivar more_received: frames received that are no requests: handshakes, and the operator's commands.
-    :ivar more_sent: frames sent that answer no request: handshakes, and watch events.
-    :ivar response_sizes: sizes that came already; for any other size call :meth:`new_response_size`.
-    :ivar others: counters, by name, that only releases other than the default have.
+    :ivar more_received: the number of frames that came and are no requests: handshakes and commands.
+    :ivar more_sent: the number of frames that were sent and answer no request: handshakes and watch events.
+    :ivar response_sizes: the sizes of replies that are remembered; for any other size call
+        :meth:`new_response_size`.
+    :ivar others: counters, by name, that the default release does not have.
     """
 
     def __init__(self) -> None:
@@ -107,10 +113,11 @@ class ServerStats:
         self.reset()
 
     def reset(self) -> None:
+        """Set all figures to their start values."""
         self.others = dict.fromkeys(self.others, 0)
         self.read_latency = Histogram()
         self.update_latency = Histogram()
-        # by event, the numbers of watchers that were told
+        # the numbers of notified watchers, by event
         self.watchers = {event: Summary() for event in EventType if event > 0}
         self.more_received = 0
         self.more_sent = 0
@@ -125,20 +132,20 @@ class ServerStats:
         self.throttled = 0
         self.large_rejected = 0
         self.ensemble_auth = {"success": 0, "fail": 0, "skip": 0}
-        self.tls_failed = 0  # handshakes
-        self.connections_dropped = 0  # by their clients, without a word
+        self.tls_failed = 0  # TLS handshakes
+        self.connections_dropped = 0  # connections that their clients ended without closing the session
         self.snapshot_time = Summary()  # ms
         self.restore_time = Summary()  # ms
         self.snapshots = Outcomes()
         self.restores = Outcomes()
-        self.plain_admin = 0  # clients without TLS of an admin server that has TLS
-        self.last_response = -1  # bytes of a reply or an event, header included; -1 while there was none
+        self.plain_admin = 0  # clients that reached an admin server with TLS, but used no TLS
+        self.last_response = -1  # the size in bytes of a reply or event with its header; -1 at first
         self.min_response = -1
         self.max_response = -1
         self.response_sizes: set[int] = set()
 
     def new_response_size(self, size: int) -> None:
-        """Note a size that is not among the ``response_sizes``."""
+        """Note a size of a reply that is not in ``response_sizes``."""
         if len(self.response_sizes) == _SIZES:
             self.response_sizes.clear()
         self.response_sizes.add(size)
@@ -147,15 +154,17 @@ class ServerStats:
 
     @property
     def requests(self) -> int:
-        """Requests answered; each added one sample to a histogram."""
+        """The number of answered requests. Each request has added one latency to a histogram."""
         return len(self.read_latency) + len(self.update_latency)
 
     @property
     def packets_received(self) -> int:
+        """The number of all frames that came."""
         return self.requests + self.more_received
 
     @property
     def packets_sent(self) -> int:
+        """The number of all frames that were sent."""
         return self.requests + self.more_sent
 
     @property

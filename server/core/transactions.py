@@ -1,7 +1,7 @@
-"""Writing a transaction: it takes a zxid, changes the tree, is recorded in the history, and watchers are
-notified.
+"""Transactions. A transaction takes a zxid, changes the tree, is recorded in the history, and its watchers
+are notified.
 
-This is the lower half of the engine. It knows neither requests nor sessions, except the id of a
+This module is the lower half of the engine. It knows no requests and no sessions, except the id of a
 transaction's session. The rules are at the head of :mod:`.engine`.
 """
 
@@ -26,19 +26,20 @@ from .znode import Znode
 
 _READ = Perms.READ.value
 NO_REQUEST = bytes(8)
-"""The request of a transaction without a client: a header with an xid of 0."""
+"""The request of a transaction that no client has asked for: a header with the xid 0."""
 
 
 NotePart: TypeAlias = Callable[[type[Effect], Any, Znode, Any], object]
-"""Takes a part of a multi: the kind and the fields of its effect, the znode of the path, and the znode that
-was changed."""
+"""A function that gets a part of a multi: the kind and the fields of its effect, the znode of the path, and
+the znode that was changed."""
 
 
 class Transactions:
-    """
-    :param epoch: the wall-clock time at the start.
-    :ivar zxid: the last transaction processed.
-    :ivar time: its wall-clock time in ms since the epoch.
+    """The tree, the watches and the figures of one server, and the changes that transactions make.
+
+    :param epoch: the wall-clock time at the start, in ms since the epoch.
+    :ivar zxid: the zxid of the last processed transaction.
+    :ivar time: the wall-clock time of the last request or timer, in ms since the epoch.
     :ivar settings: the settings of the engine.
     :ivar on_refusal: called with the error of each request that is refused, if set.
     :ivar told_of_ttl: whether the log says that TTL znodes are switched off.
@@ -50,12 +51,12 @@ class Transactions:
     keeps_log = False
     """Whether a subclass keeps all transactions in a log."""
     reread: Reread = staticmethod(reread_create)
-    """The form of a create from the decoder of a multi."""
+    """The function that gives a create of a multi its final form, for the decoder of the multi."""
 
     def __init__(self, settings: Settings, epoch: int) -> None:
-        # A client that has seen a later zxid than ours is dropped without a word, and would reconnect without
-        # end (wire.md, trap 17): no process may start below the zxid that an earlier one has reached. The ms
-        # since the epoch times 2**18 leave room for 262 million transactions a second, in 60 bits.
+        # The server drops a client that has seen a later zxid than its own, and this client would reconnect
+        # without end (wire.md, trap 17). So no process may start below the last zxid of an earlier process.
+        # The ms since the epoch, times 2**18, leave room for 262 million transactions a second, in 60 bits.
         self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.time = epoch
         self.settings = settings
@@ -70,7 +71,7 @@ class Transactions:
 
     @property
     def on_txn(self) -> Callable[[Txn], None] | None:
-        """Called with every transaction once it is applied, if set."""
+        """The function that is called with each transaction after the tree has changed; None at first."""
         return self._on_txn
 
     @on_txn.setter
@@ -81,13 +82,15 @@ class Transactions:
     def carry_out(
         self, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
     ) -> list[Change]:
-        """Carry out the operations of a multi: :func:`.operations.multi.carry_out`, which the engine has."""
+        """Carry out the operations of a multi. The engine does this with
+        :func:`.operations.multi.carry_out`."""
         raise NotImplementedError
 
     def note_parts(self, changes: list[Change]) -> NotePart | None:
-        """Return a function to call with each part of a multi that is applied; None if nobody must know.
+        """Return a function to call with each applied part of a multi; None if there are neither watchers
+        nor a history.
 
-        :param changes: gets the changes for :meth:`written_together`.
+        :param changes: the list to which the function adds the changes for :meth:`written_together`.
         """
         if not (self.watches.watchers or self.is_recorded):
             return None
@@ -108,14 +111,17 @@ class Transactions:
             self._tell_history(effect, client.session_id)
 
     def written_together(self, client: Client, frame: bytes, changes: Sequence[Change]) -> None:
-        """Do the same for the writes of a multi."""
+        """Notify the watchers of all writes of a multi, and record the multi in the history.
+
+        :param frame: the request.
+        """
         self.fire(changes)
         self._tell_history(Multi(tuple(effect for effect, _, _ in changes)), client.session_id)
 
     def record(self, effect: AnyEffect, session_id: int, request: bytes = NO_REQUEST) -> None:
         """Record a transaction that is not a write of a client, or a write that failed.
 
-        :param request: the frame of the request that asked for it.
+        :param request: the frame of the request that has caused the transaction.
         """
         self._tell_history(effect, session_id)
 
@@ -132,16 +138,16 @@ class Transactions:
         return effect
 
     def write_failed(self, error: Exception) -> None:
-        """Decide the consequence of an unforeseen exception in the middle of a transaction. Without a log,
-        the caller decides alone.
+        """End the process if an unexpected exception in the middle of a transaction makes the tree and the
+        log differ. Without a log this does nothing.
 
-        :raises OutOfMemory: the tree may hold a change that the log will lack.
+        :raises OutOfMemory: the tree may have a change that the log will not have.
         """
 
     def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         """Refuse a write without checking it.
 
-        :returns: the zxid that it still takes (semantics.md section 2).
+        :returns: the zxid that the refused write takes (semantics.md section 2).
         """
         self.zxid += 1
         self.record(Refused(code), session_id, request)
@@ -152,8 +158,8 @@ class Transactions:
     ) -> None:
         """Make the tree a copy of another tree. Watches fire for the differences.
 
-        :param zxid: a zxid; no client has seen a later one. The transaction takes the zxid after it, or
-            after the engine's own, whichever is later.
+        :param zxid: a zxid; no client has seen a later zxid. The transaction takes the zxid after it, or the
+            zxid after the engine's own, whichever is later.
         :param prepared: the new tree and the changes for watchers, made by :mod:`.replacing`.
         """
         self.zxid = max(self.zxid, zxid) + 1
@@ -183,7 +189,7 @@ class Transactions:
                     acl = node.acl if path == effect.path else at.acl
                     if acl is not OPEN_ACL:
                         watchers = [each for each in watchers if self._may_read(each, acl)]
-                    if watchers is not told and watchers != told:  # the same clients are told all at once
+                    if watchers is not told and watchers != told:  # other clients than for the last event
                         self.tell(events, told)
                         events, told = [], watchers
                     last = events[-1] if events else None
@@ -191,13 +197,13 @@ class Transactions:
                         events.append(last)
                     else:
                         events.append(Notification(self.zxid, event_type, path))
-        finally:  # if one change fails, the events of those before it are not lost
+        finally:  # if one change fails, the events of the changes before it are not lost
             self.tell(events, told)
 
     def _may_read(self, client: Client, acl: Sequence[ACL]) -> bool:
         try:
             return self.access.allows(acl, _READ, client.identities)
-        except Exception:  # other clients must be told; this one re-arms its watches when it reconnects
+        except Exception:  # other clients must get the event; this one sets its watches again on reconnect
             client.fail()
             return False
 
@@ -207,14 +213,14 @@ class Transactions:
             return
         try:
             frames = b"".join([event.frame for event in events])
-        except Exception:  # a client that cannot be told must not go on as if nothing had happened
+        except Exception:  # a client that misses an event must lose its connection
             for client in clients:
                 client.fail()
             return
         for client in clients:
             try:
                 client.notify(events, frames)
-            except Exception:  # as above
+            except Exception:  # the same for one client
                 client.fail()
         stats = self.stats
         stats.more_sent += len(clients) * len(events)

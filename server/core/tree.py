@@ -1,16 +1,16 @@
 """The DataTree: znodes by path, and the change of each effect (semantics.md section 1).
 
-The tree knows no sessions' lifetimes, no permissions, no watches and no sockets. Its rules:
+The tree does not know when sessions end, and knows no permissions, watches or sockets. Its rules:
 
-* Only :meth:`DataTree.change` changes a tree, and cannot fail: a resolver (:mod:`.operations.writes`) has
-  made all checks before. :meth:`DataTree.replay` applies a whole Txn.
-* Equal trees stay equal if the same Txns are applied to them. All changes beside the znode itself (the
-  parent's counters, the lists of ephemerals, containers and TTL znodes, sizes, the texts of quotas) depend
-  only on the tree and the effect.
+* Only :meth:`DataTree.change` changes a tree. It cannot fail, because a resolver
+  (:mod:`.operations.writes`) has made all checks before. :meth:`DataTree.replay` applies a whole Txn.
+* Equal trees stay equal if the same Txns are applied to them. An effect changes more than its znode: the
+  parent's counters, the lists of ephemerals, containers and TTL znodes, sizes, the texts of quotas. All these
+  changes depend only on the tree and the effect.
 * Between :meth:`DataTree.begin` and :meth:`DataTree.commit` or :meth:`DataTree.roll_back`, the journal notes
   how to undo each change. A multi is applied in this way, effect by effect.
-* A znode holds its children by their bare names, and is found by walking the path. No znode's full path is
-  stored, which keeps a million of them small. The results of recent walks are remembered.
+* A znode holds its children by their bare names. A look-up walks along the names of the path. To save memory,
+  no znode stores its full path. The results of recent walks are remembered.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from .znode import Children, OwnedZnode, Znode, copy_tree, is_session, items_bel
 BUILT_IN = frozenset(("/", "/zookeeper", "/zookeeper/quota", CONFIG_PATH))
 
 _STEP = 100
-"""The number of znodes that are registered between two steps of :meth:`DataTree.starting`."""
+"""The number of znodes that one step of :meth:`DataTree.starting` registers."""
 _FOUND = 4096
-"""The number of znodes that are remembered by path, so that the busiest ones need no walk."""
+"""The largest number of znodes that are remembered by path: the look-up of a busy znode needs no walk."""
 _LONGEST_FOUND = 1000
-"""The longest path that is remembered, in characters: paths can be a megabyte."""
+"""The length in characters of the longest path that is remembered, because a path can have a megabyte."""
 
 
 class _Found(dict[str, Znode]):
-    """Znodes by path: a cache of recent look-ups. For a missing path the tree is walked.
+    """Znodes by path: a cache of recent look-ups. If the cache has no znode for a path, the tree is walked.
 
-    So the look-up of a busy path costs as much as a look-up in a dict.
+    So the look-up of a busy path takes as long as a look-up in a dict.
 
     :ivar top: the root, by its name ``""``. ``/a/b`` splits into ``""``, ``a``, ``b``: every walk starts
         here.
@@ -80,15 +80,16 @@ class _Found(dict[str, Znode]):
 
 
 class DataTree:
-    """
-    :ivar find: the znode at a path, or None.
-    :ivar nodes: every znode by path, as a read-only mapping. The root is there twice, as ``""`` and ``/``,
-        which makes the parent of a top-level znode an ordinary look-up; node counts count both, as the real
-        server's do.
+    """All znodes of a server, and the changes of them.
+
+    :ivar find: returns the znode at a path, or None.
+    :ivar nodes: every znode by path, as a read-only mapping. The root has two entries, ``""`` and ``/``, so
+        that a top-level znode has a parent like any other. Counts of znodes count both entries, as in the
+        real server.
     :ivar ephemerals: the paths of each session's ephemeral znodes, in the order of creation.
-    :ivar containers: paths of container znodes.
-    :ivar ttl_nodes: paths of TTL znodes.
-    :ivar data_size: the sum of all path and data lengths in bytes.
+    :ivar containers: the paths of all container znodes.
+    :ivar ttl_nodes: the paths of all TTL znodes.
+    :ivar data_size: the sum of the lengths of all paths and data, in bytes.
     """
 
     def __init__(self) -> None:
@@ -140,16 +141,17 @@ class DataTree:
 
     def adopt(self, root: Znode) -> None:
         """Become the tree below another root, which nobody else uses. All lists, sizes and quotas are
-        computed anew."""
+        computed again."""
         self._start(root)
 
     # --- reading -----------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Count the entries, the root twice."""
+        """Count the entries. The root has two entries."""
         return self._count
 
     def ephemeral_count(self) -> int:
+        """Count the ephemeral znodes of all sessions."""
         return sum(map(len, self.ephemerals.values()))
 
     def walk(self, path: str) -> Iterator[str]:
@@ -164,14 +166,15 @@ class DataTree:
     # --- changing ----------------------------------------------------------------------------------------
 
     def change(self, kind: type[Effect], fields: Any, at: Znode, zxid: int, time: int) -> Znode:
-        """Apply one effect, given as a :data:`~.txn.Resolved`. Only a lack of memory can make this fail.
+        """Apply one effect. Only a lack of memory can make this fail.
 
-        :param time: wall-clock time in ms since the epoch.
-        :returns: the znode of the effect's path; if the effect has deleted it, the deleted znode.
+        :param kind: the kind of the effect; with ``fields`` and ``at`` it is a :data:`~.txn.Resolved`.
+        :param time: the wall-clock time in ms since the epoch.
+        :returns: the znode at the path of the effect; for a delete the deleted znode.
         """
         if kind is not SetData:
             return _CHANGES[kind](self, fields, at, zxid, time)
-        # The most frequent write is done right here: one call less.
+        # The most frequent write is done in this function, which saves a call.
         path, data, version = fields
         old = at.data
         journal = self._journal
@@ -195,9 +198,9 @@ class DataTree:
         return effect, self.change(type(effect), effect, at, zxid, time), at
 
     def replay(self, txn: Txn) -> Iterable[Change]:
-        """Apply a transaction of another tree, which was equal to this one before it.
+        """Apply a transaction of another tree. Before the transaction, the other tree was equal to this tree.
 
-        :returns: the changes, as a generator; read it before the next transaction, or never.
+        :returns: the changes. They may be a generator, which must not be read after the next transaction.
         """
         effect, zxid, time = txn.effect, txn.zxid, txn.time
         if isinstance(effect, Multi):
@@ -210,9 +213,9 @@ class DataTree:
         if isinstance(effect, Replace):
             before, copies = self.nodes["/"], effect.copies
             after = copies.pop() if copies else copy_tree(effect.root, effect.gone)
-            config = self.nodes[CONFIG_PATH]  # it tells of servers, not of data: it stays
+            config = self.nodes[CONFIG_PATH]  # this znode describes the server, not the data: it stays
             self._start(after)
-            for owner in effect.gone & self.ephemerals.keys():  # of a session that lived when this was copied
+            for owner in effect.gone & self.ephemerals.keys():  # sessions that ended after the copy was made
                 self.leave_out(owner)
             self.configure(config.data, config.mzxid, config.mtime, config.version)
             return differences(before, after)
@@ -221,11 +224,14 @@ class DataTree:
         return (self.apply(effect, zxid, time),)
 
     def configure(self, data: bytes | None, zxid: int, time: int, version: int = -1) -> None:
-        """Write ``/zookeeper/config`` without a transaction. In an ensemble its version stays -1."""
+        """Write ``/zookeeper/config`` without a transaction. In an ensemble its version stays -1.
+
+        :param time: the wall-clock time in ms since the epoch.
+        """
         self.change(SetData, (CONFIG_PATH, data, version), self.nodes[CONFIG_PATH], zxid, time)
 
     def leave_out(self, owner: int) -> None:
-        """Remove the ephemerals of a session, as if they had never been copied: no counter changes."""
+        """Remove the ephemerals of a session, as if they had never been copied. No counter changes."""
         for path in tuple(self.ephemerals.get(owner, ())):
             parent = self.nodes[paths.parent(path)]
             assert parent.children is not None
@@ -234,7 +240,7 @@ class DataTree:
                 self.quotas.changed(path, node, -1, -len(node.data or b""))
 
     def copy(self) -> DataTree:
-        """Return an equal tree, which changes on its own from now on."""
+        """Return an equal tree. Later changes of one tree do not change the other."""
         twin = DataTree()
         twin._start(copy_tree(self.nodes["/"]))
         return twin
@@ -249,7 +255,7 @@ class DataTree:
             self._journal.append(
                 (DataTree._undo_create, path, name, parent, children.created, children.changed)
             )
-        # What can fail for lack of memory comes first: the znode is there as a whole, or not at all.
+        # The steps that a lack of memory can stop come first: the znode is created as a whole, or not at all.
         children[name] = node
         if owner:
             try:
@@ -257,9 +263,9 @@ class DataTree:
             except MemoryError:
                 del children[name]
                 raise
-        self._count += 1  # as _register does, which would be one call more for a plain znode
+        self._count += 1  # the same as _register does, but without a call
         self.data_size += len(path) + (len(data) if data else 0)
-        # The counter never wraps: at its end it stays, and so does pzxid (semantics.md section 6).
+        # The counter does not wrap: it and pzxid stay at the largest value (semantics.md section 6).
         if children.created < INT_MAX:
             children.created += 1
             children.changed = zxid
@@ -324,7 +330,7 @@ class DataTree:
         return node
 
     def _write_usage(self, node: Znode, data: bytes) -> None:
-        """Write the text of a quota's stats znode: a part of the effect that has changed the usage."""
+        """Write the text of a quota's stats znode, as a part of the effect that has changed the usage."""
         self.data_size += len(data) - len(node.data or b"")
         node.data = data
         node.packed = None
@@ -352,7 +358,7 @@ class DataTree:
         children = parent.children
         assert children is not None
         children.created, children.changed = created, changed
-        if name in children:  # it is not, if memory was lacking
+        if name in children:  # false if a lack of memory has stopped the create
             self._remove(path, name, parent, children)
 
     def _undo_set_data(self, node: Znode, data: bytes | None, version: int, mzxid: int, mtime: int) -> None:
@@ -370,7 +376,7 @@ class DataTree:
 
 
 _UNDO_SET_DATA = DataTree._undo_set_data
-"""A name of the module is looked up in a third of the time of a class's attribute."""
+"""A name of the module, because its look-up takes a third of the time of a class attribute."""
 
 _CHANGES: dict[type[Effect], Callable[[DataTree, Any, Znode, int, int], Znode]] = {
     Create: DataTree._create,
@@ -381,7 +387,7 @@ _CHANGES: dict[type[Effect], Callable[[DataTree, Any, Znode, int, int], Znode]] 
 
 
 class _Nodes(Mapping[str, Znode]):
-    """A tree's znodes by path; see :class:`DataTree`."""
+    """The znodes of a tree by path; see :class:`DataTree`."""
 
     def __init__(self, tree: DataTree) -> None:
         self._tree = tree

@@ -1,20 +1,20 @@
-"""Effects and transactions: the results of validated writes. The Txns, in their order, are the server's
-history.
+"""Effects and transactions: the results of validated writes. The Txns, in their order, are the history of the
+server.
 
-A resolver (:mod:`.operations.writes`) resolves a request to an :data:`Effect`: the final name of a sequential
-znode, the new version. Applying an effect is the only way in which a tree changes, and cannot fail
-(:meth:`.tree.DataTree.apply`).
+A resolver (:mod:`.operations.writes`) resolves a request to an :data:`Effect`. An effect has, for example,
+the final name of a sequential znode, or the new version. Only effects change a tree, and an effect cannot
+fail (:meth:`.tree.DataTree.apply`).
 
-Each zxid is one :class:`Txn`, which holds all that another tree needs. A tree that starts equal and replays
-every Txn (:meth:`.tree.DataTree.replay`) is equal after each of them. The tree computes the rest from its
-own state: a parent's cversion and pzxid, the usage of a quota.
+Each zxid has one :class:`Txn`, which holds all that another tree needs to make the same change. If two trees
+are equal and one replays every Txn of the other (:meth:`.tree.DataTree.replay`), the trees are equal after
+each Txn. A tree computes the rest from its own state: a parent's cversion and pzxid, the usage of a quota.
 
 ==================  ==============================  ==================================================
 effect of the Txn   caused by                       the tree
 ==================  ==============================  ==================================================
-an :data:`Effect`   a request, the reaper           carries it out
-Multi               a multi                         carries out its effects; quotas are booked once
-CloseSession        the client, or an expiry        deletes the session's ephemerals, in that order
+an :data:`Effect`   a request, the reaper           carries out the effect
+Multi               a multi                         carries out its effects; updates quotas at the end
+CloseSession        the client, or an expiry        deletes the ephemerals of the session, in order
 Replace             a test restores a snapshot      becomes a copy of the snapshot
 CreateSession       a handshake                     stays as it is
 Refused             a write that failed             stays as it is
@@ -32,7 +32,8 @@ from .znode import Znode
 
 
 class Create(NamedTuple):
-    """
+    """The creation of a znode.
+
     :ivar name: the last component of the path.
     :ivar owner: the stored ephemeralOwner: 0, a session id, or the mark of a container or TTL znode.
     """
@@ -45,24 +46,30 @@ class Create(NamedTuple):
 
     @property
     def parent(self) -> str:
-        """The parent's path; ``""`` for a top-level znode."""
+        """The path of the parent; ``""`` for a top-level znode."""
         return self.path[: -len(self.name) - 1]
 
 
 class Delete(NamedTuple):
-    """:ivar name: the last component of the path."""
+    """The deletion of a znode.
+
+    :ivar name: the last component of the path.
+    """
 
     path: str
     name: str
 
     @property
     def parent(self) -> str:
-        """As in :class:`Create`."""
+        """The path of the parent; ``""`` for a top-level znode."""
         return self.path[: -len(self.name) - 1]
 
 
 class SetData(NamedTuple):
-    """:ivar version: the new one."""
+    """New data of a znode.
+
+    :ivar version: the new version.
+    """
 
     path: str
     data: bytes | None
@@ -70,7 +77,10 @@ class SetData(NamedTuple):
 
 
 class SetACL(NamedTuple):
-    """:ivar aversion: the new one."""
+    """A new ACL of a znode.
+
+    :ivar aversion: the new aversion.
+    """
 
     path: str
     acl: tuple[ACL, ...]
@@ -78,27 +88,35 @@ class SetACL(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A version that matched; changes nothing."""
+    """A check of a version that has succeeded. It changes nothing."""
 
     path: str
 
 
 @attrs.define
 class Multi:
+    """The effects of a multi, in the order of its operations."""
+
     effects: tuple[Effect, ...]
 
 
 @attrs.define
 class CreateSession:
-    """:ivar timeout: the negotiated timeout in ms."""
+    """The start of a session.
+
+    :ivar timeout: the negotiated timeout in ms.
+    """
 
     timeout: int
 
 
 @attrs.define
 class CloseSession:
-    """:ivar paths: the session's ephemeral znodes, deleted with it in this order.
-    :ivar expired: whether time ended it, not its client."""
+    """The end of a session.
+
+    :ivar paths: the ephemeral znodes of the session, in the order in which they are deleted.
+    :ivar expired: whether the session has expired; otherwise its client has closed it.
+    """
 
     paths: tuple[str, ...]
     expired: bool
@@ -108,10 +126,11 @@ class CloseSession:
 class Replace:
     """The whole tree was replaced.
 
-    :ivar root: the other tree's root. The znode and everything below it must not change: each tree takes a
-        copy.
-    :ivar gone: ids of sessions that are over: their ephemerals are left out.
-    :ivar copies: copies that were made before. A tree takes one of them away, as long as there is one.
+    :ivar root: the root of the new tree. Neither this znode nor a znode below it may change, because each
+        server makes its own copy.
+    :ivar gone: the ids of sessions that are over. Their ephemerals are left out.
+    :ivar copies: copies of the new tree that were made before. A server takes one of them from the list; if
+        the list is empty, the server makes a copy.
     """
 
     root: Znode
@@ -121,7 +140,7 @@ class Replace:
 
 @attrs.define
 class Refused:
-    """A write that failed: it consumes a zxid all the same (semantics.md section 2)."""
+    """A write that failed. It takes a zxid too (semantics.md section 2)."""
 
     err: int
 
@@ -135,12 +154,12 @@ Resolved: TypeAlias = (
     | tuple[type[SetACL], tuple[str, tuple[ACL, ...], int], Znode]
     | tuple[type[Check], tuple[str], Znode]
 )
-"""An effect before it is applied: its kind, its fields, and the znode that it changes, which for a create or
-delete is the parent. The object is made only if there are watchers or a history, because it costs each write
-5 %."""
+"""An effect before it is applied: its kind, its fields, and the znode that it changes. A create or delete
+changes the parent. The object of the effect is made only if there are watchers or a history, because making
+it takes 5 % of the time of a write."""
 Change: TypeAlias = tuple[Effect, Znode, Znode]
-"""An applied effect, its znode (also if it is deleted), and the znode that the effect has changed, which for
-a create or delete is the parent."""
+"""An applied effect, the znode at its path (also if the effect has deleted it), and the znode that the effect
+has changed. A create or delete changes the parent."""
 AnyEffect: TypeAlias = Effect | Multi | CloseSession | Replace | CreateSession | Refused
 """The change that one transaction makes."""
 
@@ -149,8 +168,8 @@ AnyEffect: TypeAlias = Effect | Multi | CloseSession | Replace | CreateSession |
 class Txn:
     """One transaction.
 
-    :ivar time: wall-clock time in ms since the epoch.
-    :ivar session: the id of the session that asked for it; 0 for the server itself.
+    :ivar time: the wall-clock time in ms since the epoch.
+    :ivar session: the id of the session that has caused the transaction; 0 for the server itself.
     """
 
     zxid: int

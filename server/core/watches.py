@@ -1,11 +1,11 @@
-"""The WatchManager: which connections get which event (semantics.md section 10).
+"""The WatchManager decides which connections get which event (semantics.md section 10).
 
 The rules:
 
-* A watch belongs to a connection. There are two registries, data and child. In each a (path, connection)
-  pair holds a set of modes: standard, persistent, recursive.
-* Exist watches are data watches. A persistent watch is an entry of both registries. A recursive one is an
-  entry of the data registry only, and also sees what happens below its path.
+* A watch belongs to a connection. There are two registries, data and child. An entry of a registry is a set
+  of modes (standard, persistent, recursive) for a pair of path and connection.
+* Exist watches are data watches. A persistent watch has an entry in both registries. A recursive watch has an
+  entry in the data registry only, and also gets the events of znodes below its path.
 * An event consumes the standard mode of each entry that it hits.
 
 ==================== ============================= ===========================
@@ -17,9 +17,9 @@ delete               deleted                       deleted, at the path; then
 set data             changed
 ==================== ============================= ===========================
 
-The cost of a change does not grow with the number of watches elsewhere: one walk along the names of a path
-finds the recursive watches above it. The end of a connection is cheap, too: its entries become invalid at
-once, and are removed 1,000 at a time.
+The cost of a change does not grow with the number of watches at other paths: one walk along the names of a
+path finds the recursive watches above it. The end of a connection is cheap, too: its entries become invalid
+immediately, and are removed in steps of 1,000 paths.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ STANDARD = 1
 PERSISTENT = 2
 RECURSIVE = 4
 NULL_PATH = "null"
-"""The key for watches on a null path: no znode has this path, and Java prints null as this word."""
+"""The key for watches on a null path. No znode has this path, and Java prints null as this word."""
 ANY_MODE = STANDARD | PERSISTENT | RECURSIVE
 _ONCE = frozenset(modes for modes in range(ANY_MODE + 1) if modes & STANDARD)
 _STEP = 1000
-"""The number of paths of a forgotten watcher that are removed at once, which takes about 1 ms."""
+"""The number of paths of a forgotten watcher that one step removes, which takes about 1 ms."""
 
 _FEW = 8
-"""Up to this number, prefixes are cheaper to compare one by one than to look up."""
+"""The largest number of prefixes that are compared one by one. With more prefixes a look-up costs less."""
 
 W = TypeVar("W", bound=Hashable)
 
 Delivery: TypeAlias = tuple[EventType, str, list[W]]
-"""An event, the path it carries, and the watchers to tell."""
+"""An event, the path in the event, and the watchers to notify."""
 
 _REMOVES = {  # WatcherType: modes in the data registry, modes in the child registry (section 10.6)
     WatcherType.CHILDREN: (0, STANDARD),
@@ -67,7 +67,8 @@ _CHECKS = {**_REMOVES, WatcherType.PERSISTENT: (PERSISTENT, 0)}
 class Notification:
     """A watch event on its way to one or many connections.
 
-    :ivar zxid: the zxid of the transaction that caused it; -1 for the catch-up events of setWatches.
+    :ivar zxid: the zxid of the transaction that has caused the event; -1 for the catch-up events of
+        setWatches.
     """
 
     zxid: int
@@ -77,7 +78,7 @@ class Notification:
 
     @property
     def frame(self) -> bytes:
-        """The bytes on the wire, made once for all connections."""
+        """The bytes on the wire. They are encoded only once for all connections."""
         if self._frame is None:
             event = WatcherEvent(self.type, KeeperState.SYNC_CONNECTED, self.path)
             self._frame = frame(ReplyHeader(WATCH_XID, self.zxid, 0).encode() + event.encode())
@@ -85,9 +86,9 @@ class Notification:
 
 
 class WatchManager(Generic[W]):
-    """Watchers are any hashable objects; the manager only returns them.
+    """The watches of all connections. A watcher is any hashable object, and the manager only returns it.
 
-    :ivar watchers: each watcher with the paths at which it may have entries. While this is empty, writes
+    :ivar watchers: each watcher with the paths at which it may have entries. While this dict is empty, writes
         need no look-up.
     """
 
@@ -95,25 +96,29 @@ class WatchManager(Generic[W]):
         self._data: dict[str, dict[W, int]] = {}
         self._child: dict[str, dict[W, int]] = {}
         self.watchers: dict[W, dict[str, None]] = {}
-        self._recursive: dict[int, dict[str, int]] = {}  # mark: path: how many recursive entries it has
-        self._count = 0  # entries
-        self._over: dict[W, dict[str, None]] = {}  # what is left of watchers that were forgotten
-        # The entries that were hit last and stay, with their watchers: a multi may hit them again and again
+        self._recursive: dict[int, dict[str, int]] = {}  # mark: path: the number of its recursive entries
+        self._count = 0  # the number of entries
+        self._over: dict[W, dict[str, None]] = {}  # forgotten watchers, with paths that may have entries
+        # The last entries that an event has hit and not consumed: a multi may hit them again and again.
         self._lasting: tuple[dict[W, int], list[W]] = {}, []
 
     # --- registering -------------------------------------------------------------------------------------
 
     def add_data(self, path: str, watcher: W, mode: int = STANDARD) -> None:
+        """Add a data watch."""
         self._add(self._data, path, watcher, mode)
 
     def add_child(self, path: str, watcher: W, mode: int = STANDARD) -> None:
+        """Add a child watch."""
         self._add(self._child, path, watcher, mode)
 
     def add_persistent(self, path: str, watcher: W) -> None:
+        """Add a persistent watch."""
         self._add(self._data, path, watcher, PERSISTENT)
         self._add(self._child, path, watcher, PERSISTENT)
 
     def add_recursive(self, path: str, watcher: W) -> None:
+        """Add a persistent recursive watch."""
         if not self._data.get(path, {}).get(watcher, 0) & RECURSIVE:
             counts = self._recursive.setdefault(_marks(path)[-1], {})
             counts[path] = counts.get(path, 0) + 1
@@ -136,10 +141,10 @@ class WatchManager(Generic[W]):
         else:
             paths[path] = None
 
-    # --- firing: each delivery consumes the standard watches it hits (section 10.2) -------------------------
+    # --- firing: each event consumes the standard watches that it hits (section 10.2) -----------------------
 
     def hit(self, effect: Effect) -> Sequence[Delivery[W]]:
-        """Return the events of an applied effect with the watchers to notify, in this order."""
+        """Return the events of an applied effect, in their order, each with the watchers to notify."""
         if isinstance(effect, SetData):
             return self.data_changed(effect.path)
         if isinstance(effect, Create):
@@ -149,11 +154,13 @@ class WatchManager(Generic[W]):
         return ()
 
     def created(self, path: str, parent: str) -> list[Delivery[W]]:
+        """Return the events of a create, each with the watchers to notify."""
         return self._deliveries(
             (EventType.CREATED, path, self._take_data(path)), self._children_changed(parent)
         )
 
     def deleted(self, path: str, parent: str) -> list[Delivery[W]]:
+        """Return the events of a delete, each with the watchers to notify."""
         told = self._take_data(path)
         others = self._take(self._child, path)
         if told and others:
@@ -163,6 +170,7 @@ class WatchManager(Generic[W]):
         )
 
     def data_changed(self, path: str) -> list[Delivery[W]]:
+        """Return the events of a change of data, each with the watchers to notify."""
         return self._deliveries((EventType.CHANGED, path, self._take_data(path)))
 
     def _children_changed(self, parent: str) -> Delivery[W]:
@@ -181,7 +189,7 @@ class WatchManager(Generic[W]):
         if before is entries and len(watchers) == len(entries) and not self._over:
             return watchers
         watchers = list(entries)
-        if len(watchers) > 1 and _ONCE.isdisjoint(entries.values()):  # none of them is consumed
+        if len(watchers) > 1 and _ONCE.isdisjoint(entries.values()):  # the event consumes no entry
             self._lasting = entries, watchers
             return [each for each in watchers if each not in self._over] if self._over else watchers
         left = {watcher: modes & ~STANDARD for watcher, modes in entries.items() if modes != STANDARD}
@@ -227,7 +235,7 @@ class WatchManager(Generic[W]):
     # --- asking and removing -----------------------------------------------------------------------------
 
     def has(self, path: str, watcher: W, kind: WatcherType) -> bool:
-        """Return whether a watcher has a watch of a kind, as checkWatches asks."""
+        """Return whether a watcher has a watch of a kind, for checkWatches."""
         data, child = _CHECKS[kind]
         return bool(
             self._data.get(path, {}).get(watcher, 0) & data
@@ -235,7 +243,7 @@ class WatchManager(Generic[W]):
         )
 
     def remove(self, path: str, watcher: W, kind: WatcherType) -> bool:
-        """Remove a watch, as removeWatches does; False if there was none."""
+        """Remove a watch, for removeWatches. The result is False if there was no such watch."""
         data, child = _REMOVES[kind]
         dropped = self._drop(self._data, path, watcher, data)
         return self._drop(self._child, path, watcher, child) or dropped
@@ -269,8 +277,8 @@ class WatchManager(Generic[W]):
             del self._recursive[mark]
 
     def _gone(self, registry: dict[str, dict[W, int]], path: str, watchers: Iterable[W]) -> None:
-        """Subtract entries that were removed from a registry at ``path``, and forget the path after its last
-        entry."""
+        """Subtract entries that were removed from a registry at ``path``. If a watcher has no other entry at
+        the path, its list of paths loses the path."""
         others = (self._child if registry is self._data else self._data).get(path, {})
         for watcher in watchers:
             self._count -= 1
@@ -281,8 +289,8 @@ class WatchManager(Generic[W]):
                     del self.watchers[watcher]
 
     def forget(self, watcher: W) -> None:
-        """Drop all watches of a connection that ended. The entries of more than 1,000 paths are left to
-        :meth:`sweep`; no event is delivered to them any more."""
+        """Drop all watches of a connection that has ended. If it has entries at more than 1,000 paths, the
+        entries get no events any more, and :meth:`sweep` removes them."""
         paths = self.watchers.pop(watcher, None)
         if paths:
             self._over[watcher] = paths
@@ -291,11 +299,11 @@ class WatchManager(Generic[W]):
 
     @property
     def unswept(self) -> bool:
-        """True if entries of forgotten watchers are left to :meth:`sweep`."""
+        """Whether :meth:`sweep` has entries of forgotten watchers to remove."""
         return bool(self._over)
 
     def sweep(self) -> None:
-        """Remove the next entries that forgotten watchers have left."""
+        """Remove the next entries of forgotten watchers."""
         watcher, paths = next(iter(self._over.items()))
         for _ in range(min(_STEP, len(paths))):
             self.remove(paths.popitem()[0], watcher, WatcherType.ANY)
@@ -305,23 +313,22 @@ class WatchManager(Generic[W]):
     # --- for the operator --------------------------------------------------------------------------------
 
     def count(self) -> int:
-        """Count the entries of both registries, including the entries of forgotten watchers that are not
-        swept
-        yet."""
+        """Count the entries of both registries. The count includes entries of forgotten watchers that
+        :meth:`sweep` has not yet removed."""
         return self._count
 
     def data_by_path(self) -> Iterator[tuple[str, list[W]]]:
         """Yield each path of the data registry with its watchers, for ``wchs``, ``wchc`` and ``wchp``.
 
-        The registry may change meanwhile: each path is yielded with its present watchers, perhaps none, and
-        new paths are left out.
+        The registry may change meanwhile. Each path is yielded with the watchers that it has at that moment,
+        also if it has no watchers any more. New paths are left out.
         """
         for path in list(self._data):
             yield path, [each for each in self._data.get(path, ()) if each not in self._over]
 
     def summary(self) -> Iterator[tuple[int, int, int]]:
-        """Count the watchers, paths and entries of the data registry. Only the last yielded result is
-        complete."""
+        """Count the watchers, the paths and the entries of the data registry. Only the last result that is
+        yielded is complete."""
         watchers: set[W] = set()
         paths = entries = 0
         yield 0, 0, 0
@@ -332,7 +339,7 @@ class WatchManager(Generic[W]):
             yield len(watchers), paths, entries
 
     def sees_data(self, path: str, watcher: W) -> bool:
-        """Return whether this watcher has an entry in the data registry."""
+        """Return whether a watcher has an entry for a path in the data registry."""
         return watcher in self._data.get(path, ())
 
     def count_at(self, path: str) -> dict[str, int]:
@@ -355,12 +362,12 @@ class WatchManager(Generic[W]):
         return [(watcher, data.get(watcher, 0), child.get(watcher, 0)) for watcher in islice(live, most)]
 
     def paths_of(self, watcher: W) -> list[str]:
-        """Return every path on which this watcher has a watch."""
+        """Return all paths on which a watcher has a watch."""
         return list(self.watchers.get(watcher, ()))
 
 
 def _above(path: str) -> Iterator[str]:
-    """Yield the paths above a path, each with a ``/`` at its end, from the top."""
+    """Yield the paths above a path, the root first. Each has a ``/`` at its end."""
     end = path.find("/")
     while end >= 0:
         yield path[: end + 1]
@@ -368,8 +375,8 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _marks(path: str) -> list[int]:
-    """Return a number for each path from the root down to this one. Equal paths have equal numbers;
-    different paths almost never have. Each number is made of the number before and a name, so all of them
-    take one pass over the path."""
+    """Return a number for each path from the root down to ``path``. Equal paths have equal numbers. Two
+    different paths almost never have equal numbers. A number is made of the number before it and a name, so
+    one pass over the path makes all numbers."""
     mark = 0
     return [mark := hash((mark, name)) for name in path.rstrip("/").split("/")]

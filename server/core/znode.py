@@ -1,13 +1,13 @@
 """One znode, its children and its Stat (semantics.md section 1).
 
-The stored fields differ from the fields on the wire in three places:
+The stored fields differ from the fields on the wire in three cases:
 
-* ``cversion`` counts creations and deletions of children: it is twice the number of children ever created,
-  less the number of present children. Only :meth:`Znode.packed_stat` computes it.
-* ``pzxid`` is stored with the children (:attr:`Children.changed`). A znode that never had a child needs
-  none, and shows its own czxid. Each creation or deletion of a child sets it in the tree
-  (:meth:`.tree.DataTree.change`), also by the reaper.
-* ``ephemeralOwner`` is stored with marks for containers and TTL znodes, which show 0.
+* ``cversion`` counts creations and deletions of children. Its value is twice the number of all children that
+  were created, less the number of present children. Only :meth:`Znode.packed_stat` computes it.
+* ``pzxid`` is stored with the children (:attr:`Children.changed`). A znode that never had a child stores no
+  pzxid, and its Stat shows its czxid. Each creation or deletion of a child sets pzxid in the tree
+  (:meth:`.tree.DataTree.change`), also a deletion by the reaper.
+* The stored ``ephemeralOwner`` has marks for containers and TTL znodes. On the wire their owner is 0.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ...protocol.records import ACL, Stat
 
 T = TypeVar("T")
 
-_STAT = struct.Struct(">qqqqiiiqiiq").pack  # Stat, packed once per change instead of once per read
-_PZXID = struct.Struct(">60xq").unpack  # of a packed Stat
+_STAT = struct.Struct(">qqqqiiiqiiq").pack  # the Stat: packed once for each change, not for each read
+_PZXID = struct.Struct(">60xq").unpack  # the pzxid of a packed Stat
 _COUNT = struct.Struct(">i")
 
 CONTAINER_OWNER = -(2**63)
@@ -32,29 +32,33 @@ MAX_TTL = 2**40 - 1
 
 
 def ttl_owner(ttl: int) -> int:
-    """Return the stored ephemeralOwner of a TTL znode, as a signed long; ``ttl`` in ms."""
+    """Return the stored ephemeralOwner of a TTL znode, as a signed long.
+
+    :param ttl: the TTL in ms.
+    """
     return (_TTL_MARK | ttl) - 2**64
 
 
 def is_session(owner: int) -> bool:
-    """Return whether a stored owner is a session, and not 0 or the mark of a container or TTL znode.
-    Sessions of servers above 127 have negative ids."""
+    """Return whether a stored owner is a session, and not 0 or the mark of a container or TTL znode. The
+    sessions of servers with a number above 127 have negative ids."""
     return owner > 0 or CONTAINER_OWNER < owner < _TTL_MARK - 2**64
 
 
 def wrap32(value: int) -> int:
-    """Wrap a number around as a Java int does."""
+    """Wrap a number to 32 bits, as Java does with an int."""
     return (value + 2**31) % 2**32 - 2**31
 
 
 class Children(dict[str, "Znode"]):
-    """A znode's children by bare name, in the order of their creation. The object stays even when it is
-    empty.
+    """The children of a znode by bare name, in the order of their creation. The znode keeps this object also
+    when it has no children any more.
 
-    :ivar created: the number of children ever created, at most 2**31 - 1. Sequential names and the wire's
-        cversion are made from it (semantics.md sections 1.3 and 6).
-    :ivar changed: the zxid of the last creation or deletion: the wire's pzxid.
-    :ivar packed: the names in the form of the wire, from the first read until the next change.
+    :ivar created: the number of all children that were created, at most 2**31 - 1. Sequential names and the
+        cversion on the wire are made from this number (semantics.md sections 1.3 and 6).
+    :ivar changed: the zxid of the last creation or deletion of a child, which is pzxid on the wire.
+    :ivar packed: the names in the form of the wire, from the first read until the next change; otherwise
+        None.
     """
 
     __slots__ = ("changed", "created", "packed")
@@ -78,18 +82,18 @@ _PREFIXES = [_COUNT.pack(length).decode("latin-1") for length in range(128)]
 
 
 def _pack_names(names: Iterable[str]) -> bytes:
-    try:  # most names are short ASCII: one string operation each
+    try:  # the fast way, for short ASCII names: one string operation for each name
         return "".join([_PREFIXES[len(name)] + name for name in names]).encode("ascii")
     except (IndexError, UnicodeEncodeError):
         return b"".join([_COUNT.pack(len(data)) + data for data in map(str.encode, names)])
 
 
 class Znode:
-    """Data, ACL, children and the stored part of the Stat of a persistent znode; :class:`OwnedZnode` adds
-    an owner.
+    """A persistent znode: its data, its ACL, its children and the stored part of its Stat.
+    :class:`OwnedZnode` adds an owner.
 
-    An 11th attribute would cost each znode 16 bytes more, so attributes of only some znodes are kept
-    elsewhere.
+    An 11th attribute would need 16 bytes more for each znode. So an attribute that only some znodes need is
+    not in this class.
 
     :ivar packed: the Stat in the form of the wire; the tree sets it to None when it changes a field.
     :ivar children: None until the first child is created.
@@ -109,8 +113,8 @@ class Znode:
     )
 
     owner = 0
-    """The stored ephemeralOwner, which decides the kind: 0 is persistent; otherwise see
-    :func:`is_session`."""
+    """The stored ephemeralOwner, which decides the kind of the znode. 0 is a persistent znode; for the other
+    kinds see :func:`is_session`."""
 
     def __init__(self, data: bytes | None, acl: tuple[ACL, ...], zxid: int, time: int) -> None:
         self.data = data
@@ -123,32 +127,34 @@ class Znode:
 
     @property
     def children_created(self) -> int:
-        """The number of children ever created; see :class:`Children`. The wire's cversion is another
-        number."""
+        """The number of all children that were created; see :class:`Children`. This number is not the
+        cversion on the wire."""
         return 0 if self.children is None else self.children.created
 
     @property
     def pzxid(self) -> int:
-        """The zxid of the last creation or deletion of a child; at first the znode's own. As in the Stat."""
+        """The zxid of the last creation or deletion of a child; before the first child the czxid of the
+        znode. It is the pzxid of the Stat."""
         pzxid: int = _PZXID(self.packed_stat())[0]
         return pzxid
 
     @property
     def ephemeral_owner(self) -> int:
-        """The owning session's id; 0 for all other kinds, containers and TTL znodes included."""
+        """The id of the session that owns an ephemeral znode; 0 for all other kinds of znodes."""
         return self.owner if is_session(self.owner) else 0
 
     @property
     def is_container(self) -> bool:
+        """Whether this is a container znode."""
         return self.owner == CONTAINER_OWNER
 
     @property
     def ttl(self) -> int | None:
-        """The TTL in ms, or None if this is no TTL znode."""
+        """The TTL in ms; None if this is no TTL znode."""
         return self.owner & MAX_TTL if _TTL_MARK - 2**64 <= self.owner < 0 else None
 
     def packed_stat(self) -> bytes:
-        """Return the 68 bytes of :class:`~pyzk.protocol.records.Stat`, which are kept until the next
+        """Return the 68 bytes of a :class:`~pyzk.protocol.records.Stat`. The znode keeps them until its next
         change."""
         stat = self.packed
         if stat is None:
@@ -175,6 +181,7 @@ class Znode:
         return stat
 
     def stat(self) -> Stat:
+        """Return the Stat of the znode."""
         return Stat.decode(self.packed_stat())
 
 
@@ -207,7 +214,7 @@ def items_below(path: str, node: Znode) -> Iterator[tuple[str, Znode]]:
 
 
 def copy_tree(root: Znode, without: Container[int] = ()) -> Znode:
-    """Copy a znode and all below it.
+    """Copy a znode and all znodes below it.
 
     :param without: sessions whose ephemerals are left out.
     """
@@ -218,7 +225,7 @@ def copy_tree(root: Znode, without: Container[int] = ()) -> Znode:
         if node.children is None:
             continue
         copy.children = twin_of(node.children)
-        copy.children.packed = copy.packed = None  # there may be fewer children now
+        copy.children.packed = copy.packed = None  # the copy may have fewer children
         for name, child in node.children.items():
             if child.owner not in without:
                 copy.children[name] = twin = twin_of(child)
@@ -228,7 +235,8 @@ def copy_tree(root: Znode, without: Container[int] = ()) -> Znode:
 
 
 def twin_of(original: T) -> T:
-    """Copy a znode with all its attributes, or a znode's children without the children themselves."""
+    """Copy a znode with all its attributes. A copy of :class:`Children` has the attributes but no
+    children."""
     cls = type(original)
     twin = cls.__new__(cls)
     for name in _attributes(cls.__mro__):
@@ -242,7 +250,7 @@ def _attributes(bases: tuple[type, ...]) -> tuple[str, ...]:
 
 
 def find_below(top: Znode, path: str) -> Znode | None:
-    """The znode at ``path``, where ``top`` is the root; None if there is none."""
+    """Return the znode at ``path`` in the tree whose root is ``top``; None if there is no such znode."""
     node: Znode | None = top
     for name in path.split("/")[1:]:
         if node is None or node.children is None:

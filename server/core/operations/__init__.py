@@ -1,23 +1,23 @@
-"""The operations of clients: the table of contents of the server (wire.md section 8).
+"""The operations of clients (wire.md section 8).
 
-Each operation is a function with the name of its op code: ``(engine, client, request)``. The request is a
+Each operation is a function ``(engine, client, request)`` with the name of its op code. The request is a
 tuple of the fields of its record, in their order. An operation without a record gets the whole frame.
 
 =================  =====================================================================================
-:mod:`.reads`      what is in the tree
-:mod:`.watching`   watches themselves
+:mod:`.reads`      reads of the tree
+:mod:`.watching`   watches
 :mod:`.session`    the session, or the ensemble
 :mod:`.multi`      several operations in one request
 :mod:`.writes`     changes of the tree
 =================  =====================================================================================
 
-Each returns the body of the reply, already encoded. The functions of :mod:`.writes` are resolvers: they
-return an effect, which the engine applies. Each raises a :class:`~pyzk.protocol.errors.ZooKeeperError` to
-answer with
-that error. An operation that may take long is done in steps (:mod:`.long`).
+Each function returns the encoded body of the reply. The functions of :mod:`.writes` are resolvers: they
+return an effect, which the engine applies. A function raises a
+:class:`~pyzk.protocol.errors.ZooKeeperError` to answer with this error. An operation that may take long is
+done in steps (:mod:`.long`).
 
-To add one: the row in :mod:`pyzk.protocol.operations`, the record in :mod:`pyzk.protocol.records`, and a
-function here. :data:`OPERATIONS` is made of these three. CONTRIBUTING.md has the whole list.
+A new operation needs a row in :mod:`pyzk.protocol.operations`, a record in :mod:`pyzk.protocol.records`, and
+a function here. :data:`OPERATIONS` is made of these three. CONTRIBUTING.md has the whole list.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ __all__ = [
 _Reader: TypeAlias = Callable[[bytes, int], Any]
 _Method: TypeAlias = Callable[[Any, Any, Any], Any]
 Operation: TypeAlias = tuple[_Reader | None, _Method, bool, bool | None]
-"""The reader of the request; the function; whether it takes a zxid; whether the reply holds the Stat, None
-for a function that is no resolver."""
+"""The reader of the request; the function; whether the operation takes a zxid; whether the reply has the
+Stat, or None for a function that is no resolver."""
 
 _METHODS: dict[str, _Method] = {
     name: method
@@ -58,8 +58,8 @@ IN_STEPS = frozenset(op for op, method in _BY_CODE.items() if method in long.IN_
 """The op codes of the operations that are done in steps."""
 
 OPERATIONS: dict[int, Operation] = {}
-"""The operations that were used already, by op code; :func:`look_up` adds the others. The connection answers
-auth and sasl itself."""
+"""The operations that clients have used before, by op code; :func:`look_up` adds the others. The connection
+answers auth and sasl requests itself."""
 
 
 class UnknownOperation(Exception):

@@ -2,14 +2,15 @@
 section 10). The rules:
 
 * A transaction holds writes and checks. It takes one zxid, and is applied as a whole or not at all.
-* Its operations use the resolvers that single requests use (:mod:`.writes`). Each is applied at once, with a
-  journal in the tree, so that the next operation is validated against its result.
-* If one fails, the journal undoes all. The reply is no error: its body holds a code for each operation.
+* Its operations use the same resolvers as single requests (:mod:`.writes`). Each operation is applied before
+  the next one is validated, and the tree keeps a journal of the changes.
+* If an operation fails, the journal undoes all changes. The reply is not an error: its body has a code for
+  each operation.
 * A null path in any operation makes the whole request fail: the reply is an error, and has no body. A null
-  ACL does the same, and then the request takes no zxid.
+  ACL makes the whole request fail too, and such a request takes no zxid.
 * A multiRead takes no zxid and sets no watch. Each of its reads has a result of its own. It is done in steps
-  (:mod:`.long`), and its reply is put together last, because a small request can ask for many MB.
-* Reads and writes do not mix in one request.
+  (:mod:`.long`). The last step joins the parts of the reply, because a small request can ask for many MB.
+* One request must not hold both reads and writes.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ _OK = {op: MultiHeader(type_, False, 0).encode() for op, type_ in RESULT_TYPES.i
 PARTS = {op: (*RESOLVERS[op], _OK[op]) for op in TRANSACTION_OPS}
 """The resolver, whether the result holds a Stat, and the header of the result, by op code."""
 _STEP = 32
-"""Reads that are done in one step (:mod:`.long`)."""
+"""The number of reads in one step (:mod:`.long`)."""
 _LARGE = 2**20
-"""A reply with more bytes than this is put together in a step of its own."""
+"""The parts of a reply with more bytes than this number are joined in a step of their own."""
 _COPYING = 3e-10
-"""Seconds for one byte of a large reply, from its parts to the output."""
+"""The time in seconds to copy one byte of a large reply from its parts to the output."""
 _NEVER = RuntimeInconsistencyError.code
 _GET_DATA_OK = partial(
     struct.Struct(">iBii").pack, _GET_DATA, 0, 0
@@ -71,7 +72,7 @@ class RefusedRead(Exception):
 class NoZxidError(Exception):
     """A write that is refused as a whole, and takes no zxid.
 
-    :ivar body: of the reply.
+    :ivar body: the body of the reply.
     """
 
     def __init__(self, code: int, body: bytes = b"") -> None:
@@ -83,17 +84,16 @@ class NoZxidError(Exception):
 def multi(engine: Transactions, client: Client, frame: bytes) -> bytes:
     """Carry out all writes of a transaction under one zxid, or none of them.
 
-    Each operation is validated and applied before the next one, which sees its result. If one fails, all are
-    undone. Watches fire when all have succeeded.
+    Each operation is validated and applied before the next operation, which sees its result. If an operation
+    fails, all changes are undone. Watches fire when all operations have succeeded.
 
-    No other request is processed meanwhile. Each operation takes 2 to 5 us, with its undoing, and 3 us more
-    for each entry of an ACL. The number of operations and the size of the tree do not matter. A multi of 1
-    MB has
-    some 40,000 operations and takes 0.05 to 0.2 s.
+    No other request is processed meanwhile. An operation takes 2 to 5 us, with the time to undo it, and 3 us
+    more for each entry of an ACL. The number of operations and the size of the tree do not change this time.
+    A multi of 1 MB has some 40,000 operations and takes 0.05 to 0.2 s.
 
-    :raises ZooKeeperError: the body cannot be decoded, or it holds a read or a null path.
-    :raises NoZxidError: it holds a null ACL.
-    :raises Exception: a bug or a lack of memory; all is undone.
+    :raises ZooKeeperError: the body cannot be decoded, or it has a read or a null path.
+    :raises NoZxidError: the body has a null ACL.
+    :raises Exception: a bug or a lack of memory; all changes are undone.
     """
     try:
         requests = _decode(frame, engine.reread)
@@ -111,7 +111,7 @@ def multi(engine: Transactions, client: Client, frame: bytes) -> bytes:
     except Exception as error:
         tree.roll_back()
         if isinstance(error, MarshallingError) or not isinstance(error, ZooKeeperError):
-            raise  # an internal failure spoils the whole multi
+            raise  # an internal failure makes the whole multi fail
         if any(request[0] is None for _, request in requests):
             raise MarshallingError(None, "a null path") from None
         if engine.on_refusal is not None:
@@ -133,9 +133,9 @@ def carry_out(
 ) -> list[Change]:
     """Resolve and apply each operation, and encode its :class:`~pyzk.protocol.multi.MultiResult`.
 
-    :param results: gets two entries for each operation: the header, with the path of a create; and the Stat,
-        or nothing.
-    :returns: the changes; none if there are neither watchers nor a history.
+    :param results: the list to which two entries are added for each operation: the header, with the path of a
+        create; and the Stat, or empty bytes.
+    :returns: the changes; an empty list if there are neither watchers nor a history.
     """
     change, zxid, time = engine.tree.change, engine.zxid, engine.time
     changes: list[Change] = []
@@ -156,8 +156,11 @@ def carry_out(
 
 
 def failure(total: int, failed: int, code: int) -> bytes:
-    """Encode the results of a transaction that failed: 0 before the operation that failed, its own code at
-    it, -2 after it."""
+    """Encode the results of a transaction that failed. The operation that failed has its error code,
+    operations before it have 0, and operations after it have -2.
+
+    :param failed: the index of the operation that failed.
+    """
     return _error(0) * failed + _error(code) + _error(_NEVER) * (total - failed - 1) + TERMINATOR
 
 
@@ -167,7 +170,7 @@ def _error(code: int) -> bytes:
 
 @in_steps
 def multi_read(engine: Transactions, client: Client, frame: bytes) -> Steps:
-    """Carry out some reads; each succeeds or fails alone. Watches are never set.
+    """Carry out some reads. Each read succeeds or fails alone, and sets no watch.
 
     :raises MarshallingError: the body cannot be decoded.
     :raises RefusedRead: an operation is no read, or a path is null.
@@ -179,10 +182,10 @@ def multi_read(engine: Transactions, client: Client, frame: bytes) -> Steps:
             client.reject(f"its multiRead asks for more than {engine.settings.max_unsent:,} bytes")
             return b""
         if op not in READ_OPS or request[0] is None:
-            # refused, but with what was read so far in the body (wire.md section 6)
+            # the request is refused, but the body has the results of the reads before (wire.md section 6)
             raise RefusedRead(MarshallingError.code, b"".join([*results, TERMINATOR]))
         try:
-            if op == _GET_DATA:  # not copied yet: many may wait for their turn to put a large reply together
+            if op == _GET_DATA:  # not copied yet: many clients may wait for their turn to join a large reply
                 node = readable(engine, client, request[0])
                 body = node.data or b""
                 results += (

@@ -1,11 +1,12 @@
 """Operations that read the tree and change nothing (semantics.md section 5). The rules:
 
-* A read takes no zxid. Its reply carries the last one that was processed.
-* The order of the checks: null path, existence, permission. ``exists`` looks for a null character too.
-* The watch of a read is set after the checks, so a refused read leaves none. Only ``exists`` leaves a watch
-  if there is no znode.
-* Replies are joined from packed parts: the Stat and the names of the children are packed once per change of
-  the znode (:mod:`..znode`), not once per read.
+* A read takes no zxid. Its reply has the zxid of the last processed transaction.
+* The order of the checks: null path, existence, permission. ``exists`` also checks that the path has no null
+  character.
+* The watch of a read is set after the checks, so a refused read leaves no watch. Only ``exists`` leaves a
+  watch if there is no znode.
+* A reply is joined from packed parts. The Stat and the names of the children are packed once for each change
+  of the znode (:mod:`..znode`), not for each read.
 * A read of very many znodes is done in steps (:mod:`.long`).
 """
 
@@ -30,13 +31,13 @@ _READ_OR_ADMIN = (Perms.READ | Perms.ADMIN).value
 _INT = struct.Struct(">i")
 _NULL = _INT.pack(-1)
 _STEP = 1000
-"""The number of znodes or paths that are read in one step, which takes less than 1 ms."""
+"""The number of znodes or paths that one step reads, which takes less than 1 ms."""
 
 
 def readable(engine: Transactions, client: Client, path: str | None, perm: int = _READ) -> Znode:
     """Return the znode at ``path``, after the checks of a read.
 
-    :param perm: the permissions; the client needs one of them.
+    :param perm: some permissions; the client needs one of them.
     :raises MarshallingError: the path is null.
     :raises NoNodeError: there is no such znode.
     :raises NoAuthError: the client may not read it.
@@ -52,9 +53,10 @@ def readable(engine: Transactions, client: Client, path: str | None, perm: int =
 
 
 def exists(engine: Transactions, client: Client, request: records.ExistsFields) -> bytes:
-    """Return the Stat. Leave the watch even if there is no znode.
+    """Return the Stat, and set the watch also if there is no znode.
 
-    :raises BadArgumentsError: a null character in the path; otherwise as :func:`readable`.
+    :raises BadArgumentsError: the path has a null character.
+    :raises ZooKeeperError: a check of :func:`readable` fails.
     """
     path, watch = request
     if path is None:
@@ -72,6 +74,7 @@ def exists(engine: Transactions, client: Client, request: records.ExistsFields) 
 
 
 def get_data(engine: Transactions, client: Client, request: records.GetDataFields) -> bytes:
+    """Return the data and the Stat."""
     path, watch = request
     node = readable(engine, client, path)
     if watch and path is not None:
@@ -83,6 +86,7 @@ def get_data(engine: Transactions, client: Client, request: records.GetDataField
 
 
 def get_children(engine: Transactions, client: Client, request: records.GetChildrenFields) -> bytes:
+    """Return the names of the children."""
     path, watch = request
     node = readable(engine, client, path)
     if watch and path is not None:
@@ -91,6 +95,7 @@ def get_children(engine: Transactions, client: Client, request: records.GetChild
 
 
 def get_children2(engine: Transactions, client: Client, request: records.GetChildren2Fields) -> bytes:
+    """Return the names of the children, and the Stat."""
     path, _ = request
     names = get_children(engine, client, request)
     return names + readable(engine, client, path).packed_stat()
@@ -100,12 +105,12 @@ def get_children2(engine: Transactions, client: Client, request: records.GetChil
 def get_all_children_number(
     engine: Transactions, client: Client, request: records.GetAllChildrenNumberFields
 ) -> Steps:
-    """Count the descendants at all depths; permissions below the znode itself do not matter."""
+    """Count the descendants at all depths. The client needs no permission for the descendants."""
     (path,) = request
     node = readable(engine, client, path)
-    if path == "/":  # every entry of the tree but the root's own two
+    if path == "/":  # all entries of the tree without the two entries of the root
         return _INT.pack(len(engine.tree) - 2)
-    if path == "":  # the real server counts what begins with a slash: the root too
+    if path == "":  # the real server counts the paths that begin with a slash: the root is one of them
         return _INT.pack(len(engine.tree) - 1)
     count = looked_at = 0
     waiting = [node]
@@ -131,9 +136,10 @@ _BLANKS = "".join(map(chr, range(33)))
 
 @in_steps
 def get_ephemerals(engine: Transactions, client: Client, request: records.GetEphemeralsFields) -> Steps:
-    """Return the paths of this session's ephemerals.
+    """Return the paths of this session's ephemerals that begin with a prefix.
 
-    The prefix is a plain string, not a path component. Blanks alone, or a slash among them, mean all.
+    The prefix is a plain string, so it may end inside a name. If the prefix has nothing but blanks, or
+    nothing but blanks and one slash, all paths are returned.
     """
     (prefix,) = request
     prefix = prefix or ""
@@ -151,6 +157,7 @@ def get_ephemerals(engine: Transactions, client: Client, request: records.GetEph
 
 
 def get_acl(engine: Transactions, client: Client, request: records.GetACLFields) -> bytes:
+    """Return the ACL and the Stat. The client needs the READ or the ADMIN permission."""
     (path,) = request
     node = readable(engine, client, path, _READ_OR_ADMIN)
     acl = engine.access.masked(node.acl, client.identities)

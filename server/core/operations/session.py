@@ -1,10 +1,10 @@
 """Operations that concern the session or the ensemble, and no znode (semantics.md sections 4.7, 5 and 12).
 
-* ``ping`` and ``sync`` change nothing: one server has nothing to catch up with. Every request is a sign of
-  life of its session, which the connection has noted before these functions run.
-* ``close_session`` takes a zxid and deletes the session's ephemerals under it. The connection closes after
-  the reply.
-* ``reconfig`` is for ensembles: a single server refuses it, and it still takes a zxid.
+* ``ping`` and ``sync`` change nothing, because a single server has no leader to catch up with. Every request
+  is a sign of life of its session. The connection has noted it before these functions run.
+* ``close_session`` takes a zxid, and deletes the session's ephemerals under this zxid. The connection closes
+  after the reply.
+* ``reconfig`` is for ensembles. A single server refuses it, but the request still takes a zxid.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 def close_session(engine: Engine, client: Client, frame: bytes) -> bytes:
+    """End the session of the client."""
     session = engine.sessions.get(client.session_id)
     if session is not None:
         logger.debug("%s was closed by its client", session)
@@ -35,14 +36,17 @@ def close_session(engine: Engine, client: Client, frame: bytes) -> bytes:
 
 
 def ping(engine: Engine, client: Client, frame: bytes) -> bytes:
+    """Answer with an empty body."""
     return b""
 
 
 def sync(engine: Engine, client: Client, request: SyncFields) -> bytes:
+    """Answer with the path of the request."""
     return SyncResponse(*request).encode()
 
 
 def who_am_i(engine: Engine, client: Client, frame: bytes) -> bytes:
+    """Return the identities of the client, without digests."""
     infos = [ClientInfo(identity.scheme, engine.access.user_of(identity)) for identity in client.identities]
     return WhoAmIResponse(tuple(infos)).encode()
 
@@ -50,7 +54,7 @@ def who_am_i(engine: Engine, client: Client, frame: bytes) -> bytes:
 def reconfig(engine: Engine, client: Client, request: ReconfigFields) -> bytes:
     """Change the members of an ensemble (ensemble.md section 10).
 
-    :raises ReconfigDisabledError: unless ``reconfigEnabled`` is set.
+    :raises ReconfigDisabledError: ``reconfigEnabled`` is not set.
     """
     if not engine.settings.reconfig_enabled:
         raise ReconfigDisabledError(

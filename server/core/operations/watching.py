@@ -1,10 +1,11 @@
-"""Operations on watches themselves (semantics.md sections 10.1, 10.5 and 10.6). The rules:
+"""Operations that add, check or remove watches (semantics.md sections 10.1, 10.5 and 10.6). The rules:
 
-* They take no zxid, and check neither the znode nor its ACL: the ACL is checked when an event is sent.
+* These operations take no zxid, and check neither the znode nor its ACL. The ACL is checked when an event is
+  sent.
 * A client that has a new connection sends its watches again, with the last zxid that it has seen. A one-shot
-  watch that has missed its change fires at once; any other watch is armed.
-* The server sends no event for a watch that was removed: the client library makes that event itself.
-* Re-arming takes steps (:mod:`.long`), because one client may have very many watches.
+  watch that has missed its change fires immediately. Any other watch is armed.
+* The server sends no event for a watch that was removed, because the client library makes this event itself.
+* Watches are re-armed in steps (:mod:`.long`), because one client may have very many watches.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
 _Paths: TypeAlias = Sequence[str | None] | None
 
 _STEP = 32
-"""The number of watches that are armed in one step."""
+"""The number of watches that one step arms."""
 
 _NO_ERROR = records.ErrorResponse(0).encode()
 
 
 def add_watch(engine: Transactions, client: Client, request: records.AddWatchFields) -> bytes:
-    """Add a persistent watch, whatever the path.
+    """Add a persistent watch. The path is not checked.
 
     :raises MarshallingError: the mode is unknown.
     """
@@ -50,7 +51,7 @@ def add_watch(engine: Transactions, client: Client, request: records.AddWatchFie
 def check_watches(engine: Transactions, client: Client, request: records.CheckWatchesFields) -> bytes:
     """Check that the connection has a watch.
 
-    :raises NoWatcherError: it has none of this kind at the path.
+    :raises NoWatcherError: the connection has no watch of this kind at the path.
     """
     path, number = request
     kind = watcher_type(number)
@@ -73,19 +74,20 @@ def remove_watches(engine: Transactions, client: Client, request: records.Remove
 
 @in_steps
 def set_watches(engine: Transactions, client: Client, request: records.SetWatchesFields) -> Steps:
-    """Re-arm the one-shot watches of a lost connection, or send at once the events that they missed.
+    """Re-arm the one-shot watches of a lost connection. A watch that has missed its event is not armed: the
+    client gets a catch-up event.
 
-    The catch-up events carry zxid -1 and pass no permission filter. A change between two steps either fires
-    a watch that is armed already, or counts as missed.
+    A catch-up event has zxid -1, and is sent without a check of the ACL. A change between two steps fires the
+    watches that are armed already, and is a missed event for the others.
 
-    :raises MarshallingError: a list or a path is null. The watches before it are still armed, or have fired.
+    :raises MarshallingError: a list or a path is null. The watches before the null are armed, or have fired.
     """
     return _rearm(engine, client, *request)
 
 
 @in_steps
 def set_watches2(engine: Transactions, client: Client, request: records.SetWatches2Fields) -> Steps:
-    """Re-arm the persistent kinds too, which get no catch-up events; otherwise as :func:`set_watches`."""
+    """Do the same as :func:`set_watches`, and re-arm persistent watches too. They get no catch-up events."""
     return _rearm(engine, client, *request)
 
 
@@ -114,13 +116,13 @@ def _rearm(
             if path is None:
                 if missed is not _missed_nothing:
                     raise MarshallingError(None, "a null where a path belongs")
-                path = NULL_PATH  # accepted, as by addWatch
+                path = NULL_PATH  # a null path is allowed here, as for addWatch
             event = missed(find(path), since)
             if event is None:
                 add(path, client)
             else:
                 engine.tell((Notification(-1, event, path),), (client,))
-                if client.close_expected:  # too many events: the connection was closed
+                if client.close_expected:  # too many events have closed the connection
                     return b""
             if number % _STEP == 0:
                 yield 0.0
@@ -128,7 +130,7 @@ def _rearm(
 
 
 def _kept(path: str | None) -> str:
-    """Return the key under which watches on a path are kept; null is a path too (wire.md section 15)."""
+    """Return the key for the watches on a path. A null path has watches too (wire.md section 15)."""
     return NULL_PATH if path is None else path
 
 
@@ -153,7 +155,8 @@ def _missed_nothing(node: Znode | None, since: int) -> EventType | None:
 
 
 def watcher_type(value: int) -> WatcherType:
-    """
+    """Return the type of watchers with a number.
+
     :raises MarshallingError: there is no such type.
     """
     try:

@@ -1,9 +1,9 @@
 """The writes. Each function is a *resolver*, both for a single request and for a part of a multi.
 
 A resolver validates a request against the present tree, and resolves it to an effect
-(:data:`~..txn.Resolved`). It changes nothing. The engine applies the effect, which cannot fail
-(:meth:`.tree.DataTree.change`), notifies the watchers, and encodes the reply: the final path of a create,
-and the Stat if the response record has one.
+(:data:`~..txn.Resolved`). A resolver changes nothing. The engine applies the effect, which cannot fail
+(:meth:`.tree.DataTree.change`), notifies the watchers, and encodes the reply. The reply has the final path of
+a create, and the Stat if the response record has a Stat.
 
 The checks are in the order of semantics.md section 4. The first check that fails decides the error:
 
@@ -18,7 +18,7 @@ check          node; permission; version
 check_reaping  node; children; kind
 ============== =============================================================================================
 
-Before "node", set_data and check apply the full rules for paths to a path that is not in the tree.
+For a path that is not in the tree, set_data and check apply the full rules of paths before the check "node".
 
 Each resolver raises the :class:`~pyzk.protocol.errors.ZooKeeperError` of the first check that fails.
 """
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 Resolver: TypeAlias = Callable[["Transactions", "Client", Any], Resolved]
 
-# Plain ints: an operation on a member of an enum takes longer than the check itself.
+# These are plain ints, because an operation on a member of an enum takes longer than the check itself.
 _READ, _WRITE, _CREATE, _DELETE, _ADMIN = (
     perm.value for perm in (Perms.READ, Perms.WRITE, Perms.CREATE, Perms.DELETE, Perms.ADMIN)
 )
@@ -85,7 +85,7 @@ def create(engine: Transactions, client: Client, request: CreateFields, owner: i
     if owner is None:
         if flags not in _MODES_WITHOUT_TTL:
             owner = _owner_with_ttl(engine, path, flags, -1)
-        else:  # flag 4 makes a plain znode here: a container needs its own op code
+        else:  # flag 4 makes a plain znode here, because only createContainer makes a container
             owner = client.session_id if flags in _EPHEMERAL_MODES else 0
     above, slash, name = path.rpartition("/") if path is not None else ("", "", "")
     if path is None or not slash or "\0" in path:
@@ -103,7 +103,7 @@ def create(engine: Transactions, client: Client, request: CreateFields, owner: i
         number = f"{children.created if children is not None else 0:010d}"
         path += number
         name += number
-    if above == "/":  # "//x": its parent "/" is in the tree, but not by that name
+    if above == "/":  # the path is "//x": its parent was found, but no valid path begins so
         validate_path(path)
     if name in _SPECIAL_NAMES or not (name.isascii() and name.isprintable()):
         if path == "/":
@@ -122,7 +122,8 @@ create2 = create
 
 
 def create_container(engine: Transactions, client: Client, request: CreateFields) -> Resolved:
-    """Resolve the create of a container: the op code decides, whatever the flags say of an owner."""
+    """Resolve the create of a container. The op code decides that the znode is a container; flags for an
+    ephemeral znode have no effect."""
     path, _, _, flags = request
     plain = flags in _MODES_WITHOUT_TTL
     return create(
@@ -131,7 +132,7 @@ def create_container(engine: Transactions, client: Client, request: CreateFields
 
 
 def create_ttl(engine: Transactions, client: Client, request: CreateTTLFields) -> Resolved:
-    """Resolve the create of a TTL znode: only the two TTL modes are allowed."""
+    """Resolve the create of a TTL znode. Only the two TTL modes are allowed."""
     path, data, acl, flags, ttl = request
     if flags in _MODES_WITHOUT_TTL:
         raise BadArgumentsError(path, "a TTL needs one of the TTL create modes")
@@ -141,7 +142,7 @@ def create_ttl(engine: Transactions, client: Client, request: CreateTTLFields) -
 def _owner_with_ttl(engine: Transactions, path: str | None, flags: int, ttl: int) -> int:
     """Return the stored owner of a TTL znode, after checks 1 to 3 of section 4.1.
 
-    :param ttl: in ms; -1 for requests that have no such field.
+    :param ttl: the TTL in ms; -1 for requests that have no TTL.
     """
     if flags not in _TTL_MODES:
         raise BadArgumentsError(path, f"unknown create flags {flags}")
@@ -159,8 +160,8 @@ def _owner_with_ttl(engine: Transactions, path: str | None, flags: int, ttl: int
 
 
 def delete(engine: Transactions, client: Client, request: DeleteFields) -> Resolved:
-    """Resolve a delete (section 4.2): the permission of the parent counts, and is checked before the
-    znode."""
+    """Resolve a delete (section 4.2). The client needs the permission at the parent. This check comes before
+    the checks of the znode."""
     path, version = request
     if path is None or "/" not in path or "\0" in path:
         raise _bad_path(path)
@@ -172,7 +173,7 @@ def delete(engine: Transactions, client: Client, request: DeleteFields) -> Resol
         raise NoNodeError(path)
     if parent.acl is not OPEN_ACL:
         engine.access.check(parent.acl, _DELETE, client.identities, path)
-    # above "/": the path is "//x", see create
+    # If above is "/", the path is "//x"; see create().
     node = parent.children.get(name) if parent.children and above != "/" else None
     if node is None:
         raise NoNodeError(path)
@@ -184,7 +185,7 @@ def delete(engine: Transactions, client: Client, request: DeleteFields) -> Resol
 
 
 def set_data(engine: Transactions, client: Client, request: SetDataFields) -> Resolved:
-    """Resolve a setData (section 4.3): the quota is checked before the version."""
+    """Resolve a setData (section 4.3). The quota is checked before the version."""
     path, data, version = request
     tree = engine.tree
     if not path or (node := tree.find(path)) is None:
@@ -201,7 +202,7 @@ def set_data(engine: Transactions, client: Client, request: SetDataFields) -> Re
 
 
 def set_acl(engine: Transactions, client: Client, request: SetACLFields) -> Resolved:
-    """Resolve a setACL (section 4.4): the version is compared with aversion."""
+    """Resolve a setACL (section 4.4). The version of the request is compared with aversion."""
     path, acl, version = request
     path = _well_formed(path)
     stored = engine.access.validate(acl, client.identities, path)
@@ -215,7 +216,7 @@ def set_acl(engine: Transactions, client: Client, request: SetACLFields) -> Reso
 
 
 def check(engine: Transactions, client: Client, request: CheckVersionFields) -> Resolved:
-    """Resolve a check of a version (section 4.5), which is only part of a multi."""
+    """Resolve a check of a version (section 4.5). Only a multi can have such a check."""
     path, version = request
     if not path or (node := engine.tree.find(path)) is None:
         raise _missing(path)
@@ -227,7 +228,7 @@ def check(engine: Transactions, client: Client, request: CheckVersionFields) -> 
 
 
 def check_reaping(tree: DataTree, path: str) -> None:
-    """Check that the server may delete a container or TTL znode by itself (section 4.6).
+    """Check that the server may delete a container or TTL znode without a request (section 4.6).
 
     :raises ZooKeeperError: the server may not delete it.
     """
@@ -241,9 +242,9 @@ def check_reaping(tree: DataTree, path: str) -> None:
 
 
 def _well_formed(path: str | None) -> str:
-    """Check a path by the full rules; null breaks them too.
+    """Check a path by the full rules, which do not allow null.
 
-    :raises BadArgumentsError: names the rule that is broken.
+    :raises BadArgumentsError: the path breaks a rule; the error names the rule.
     """
     if path is None:
         raise BadArgumentsError(path, "a null path")
@@ -260,7 +261,7 @@ def _missing(path: str | None) -> ZooKeeperError:
 
 
 def _bad_path(path: str | None) -> ZooKeeperError:
-    """Return the error of create and delete for a path without a slash or with a null character."""
+    """Return the error for a create or delete whose path has no slash or has a null character."""
     if path is None:
         return MarshallingError(None, "a null path")
     return BadArgumentsError(path, "a path must hold a / and no null character")
@@ -279,4 +280,4 @@ RESOLVERS: dict[int, tuple[Resolver, bool]] = {
     for op in OpCode
     if op.flags & (Flags.TAKES_ZXID | Flags.IN_MULTI) and op.name.lower() in globals()
 }
-"""The resolver, and whether the reply holds the Stat, by op code."""
+"""The resolver of each op code, and whether the reply has the Stat."""
