@@ -9,6 +9,7 @@ from ..client import ACL, ConnectionLossError, NodeExistsError, NoNodeError, Zoo
 from .base.bound import Bound
 from .base.creating import Parents, ZnodeOptions
 from .base.running import steady
+from .base.waiting import waiting_for
 
 
 class Barrier:
@@ -90,4 +91,5 @@ class Barrier:
             with watch:
                 if stat is None:
                     return
-                await watch.wait()
+                with waiting_for(self.zk, self.path, "whose znode is not removed"):
+                    await watch.wait()

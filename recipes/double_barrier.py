@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from types import TracebackType
 
@@ -42,6 +42,7 @@ from .base.blocks import TaskBlocks
 from .base.bound import Bound, first_of
 from .base.creating import Parents, ZnodeOptions, create_ephemeral
 from .base.hold import Hold
+from .base.waiting import waiting_for
 from .errors import BarrierBroken, LockLost, LossReason
 
 READY = "ready"
@@ -197,7 +198,8 @@ class _Member:
                 if own is None:  # an operator has deleted it
                     await self._register()
                     return False
-                await first_of(ready_watch.wait, own_watch.wait, partial(self._reconnect, changed))
+                with self._waiting(f"which had {len(members)} of {self._barrier.parties} members"):
+                    await first_of(ready_watch.wait, own_watch.wait, partial(self._reconnect, changed))
             if own_watch.event is not None or not _created(ready_watch):
                 return False
             # That `ready` was created while we were registered is enough: kazoo's members delete it early.
@@ -262,7 +264,8 @@ class _Member:
         stat, watch = await self._look(paths.join(self._barrier.path, name))
         with watch:
             if stat is not None:
-                await first_of(watch.wait)
+                with self._waiting(f"where the member {name} has not left"):
+                    await first_of(watch.wait)
 
     async def _round_is_over(self, newcomer: str) -> bool:
         """Return whether the round is over. All members that we have seen are gone, and a newcomer is there.
@@ -276,7 +279,8 @@ class _Member:
             stat, member = await self._look(paths.join(self._barrier.path, newcomer))
             with member:
                 if stat is not None:
-                    await first_of(watch.wait, member.wait)
+                    with self._waiting("where the last round has not ended"):
+                        await first_of(watch.wait, member.wait)
         return False
 
     async def _end_round(self, czxid: int | None, *own: Delete) -> bool:
@@ -305,6 +309,9 @@ class _Member:
         write = SetData(path, data, parent.version)
         await self.bound.repeat(lambda: zk.multi([write, Delete(self._ready), *own]))
         return True
+
+    def _waiting(self, why: str) -> AbstractContextManager[None]:
+        return waiting_for(self._zk, self._barrier.path, why)
 
     # --- asking ------------------------------------------------------------------------------------------
 

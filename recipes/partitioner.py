@@ -16,6 +16,7 @@ from .base.creating import Parents
 from .base.following import watch_children
 from .base.hold import Suspended
 from .base.running import Running, alongside, steady
+from .base.waiting import waiting_for
 from .base.warning import WarnOnce
 from .base.words import check_word
 from .errors import LockLost, Rebalance
@@ -156,12 +157,14 @@ class Partitioner(Running):
         """
         changes = watch_children(self.zk, self._party.path)
         names = await anext(changes)
-        while True:
-            present = names is not None and self._member in names
-            with trio.move_on_after(self.settle if present else math.inf) as pause:
-                names = await anext(changes)
-            if pause.cancelled_caught:
-                break
+        why = f"whose members must stay the same for {self.settle:g} s"
+        with waiting_for(self.zk, self.path, why):
+            settled = False
+            while not settled:
+                present = names is not None and self._member in names
+                with trio.move_on_after(self.settle if present else math.inf) as pause:
+                    names = await anext(changes)
+                settled = pause.cancelled_caught
 
         async def until_they_change() -> None:
             await anext(changes)

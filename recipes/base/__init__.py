@@ -7,5 +7,6 @@
 * :mod:`.background`: work that continues when its caller is cancelled.
 * :mod:`.blocks`: ``async with`` by several tasks at once; :mod:`.holder`: who holds.
 * :mod:`.following`: following the latest value of a znode.
+* :mod:`.waiting`: who is waited for, in the log and in errors.
 * :mod:`.words`, :mod:`.warning`: the checks of options; warnings that are logged once.
 """

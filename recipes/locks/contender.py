@@ -40,14 +40,15 @@ from ...protocol.layouts.waiting import LAST_SEQUENCE
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
 from ..base.hold import Hold
+from ..base.waiting import announced, note
 from ..base.warning import WarnOnce
 from ..errors import SequenceExhausted, WouldBlock
+from .blockers import Blockers
 from .dual_layout import DualHold, parts
 from .grant import Grant, OnRevoke, delete
 from .options import Holding
 from .role import Role
 from .strategy import Strategy
-from .waits import Blockers, note
 
 logger = logging.getLogger(__name__)
 
@@ -144,24 +145,29 @@ class _Attempt:
 
         :raises WouldBlock: one does, and ``wait`` is False.
         """
-        while True:
-            blocker = self._blocker(await self._look(monitor=wait))
-            if blocker is None:
-                return
-            if not wait:
-                raise WouldBlock(self.contest.path)
-            if not await self._watch_over(blocker):
-                continue
-            # A reconnect is no reason to look: the client sets the watches again, relative to the last zxid
-            # that it has seen, and the server then reports what has changed meanwhile.
-            waits: list[Callable[[], Awaitable[object]]] = [self.bound.ended]
-            waits += [watch.wait for watch in self._own_watches.values()]
-            if self._watch is not None:
-                waits.append(self._watch.wait)
-            with trio.move_on_after(self.contest.strategy.period):
-                await first_of(*waits)
-            self._own_watches = {p: watch for p, watch in self._own_watches.items() if watch.event is None}
-            self.bound.check()
+        blocker = self._blocker(await self._look(monitor=wait))
+        if blocker is None:
+            return
+        if not wait:
+            raise WouldBlock(self.contest.path)
+        with announced(self.contest.zk, self.contest.path, self.blockers.text):
+            while blocker is not None:
+                if await self._watch_over(blocker):
+                    await self._until_a_change()
+                blocker = self._blocker(await self._look(monitor=True))
+
+    async def _until_a_change(self) -> None:
+        """Wait until a watch fires, or the strategy's period is over."""
+        # A reconnect is no reason to look: the client sets the watches again, relative to the last zxid
+        # that it has seen, and the server then reports what has changed meanwhile.
+        waits: list[Callable[[], Awaitable[object]]] = [self.bound.ended]
+        waits += [watch.wait for watch in self._own_watches.values()]
+        if self._watch is not None:
+            waits.append(self._watch.wait)
+        with trio.move_on_after(self.contest.strategy.period):
+            await first_of(*waits)
+        self._own_watches = {p: watch for p, watch in self._own_watches.items() if watch.event is None}
+        self.bound.check()
 
     async def _look(self, *, monitor: bool) -> list[str]:
         """List the children. The first time also watch the own znode, in the same round trip (the two znodes

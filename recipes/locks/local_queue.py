@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import trio
 
+from ...client import ZooKeeper
+from ..base.waiting import waiting_for
 from ..errors import WouldBlock
 from .grant import Grant
-from .waits import waiting_for
 
 
 class LocalQueue:
@@ -16,7 +17,8 @@ class LocalQueue:
         released, so that contenders elsewhere get their turn.
     """
 
-    def __init__(self, max_handoffs: int) -> None:
+    def __init__(self, zk: ZooKeeper, max_handoffs: int) -> None:
+        self._zk = zk
         self._max_handoffs = max_handoffs
         self._handoffs = 0
         self._busy = False
@@ -35,7 +37,7 @@ class LocalQueue:
             return None
         if not wait:
             raise WouldBlock(path)
-        with waiting_for(path, "behind another task of this process"):
+        with waiting_for(self._zk, path, "behind another task of this process"):
             await self._waiting.park()  # the task before us leaves `_busy` set for us
         grant, self._passed = self._passed, None
         if grant is None or not grant.lost.is_set():

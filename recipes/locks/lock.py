@@ -154,7 +154,7 @@ class Lock(Acquirable[Grant]):
             grant_type=grant_type,
         )
         self._reentrant = reentrant
-        self._local = LocalQueue(max_handoffs) if local_queue else None
+        self._local = LocalQueue(zk, max_handoffs) if local_queue else None
         self._held: dict[object, Grant] = {}
         self._statistics = LockStatistics()
 

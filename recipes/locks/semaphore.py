@@ -35,6 +35,7 @@ from ...client.repeating import repeat
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
 from ..base.tracebacks import SHORT, shorten
+from ..base.waiting import waiting_for
 from ..base.words import check_word
 from ..errors import RecipeError, WouldBlock
 from ..shared_value import SharedValue
@@ -43,7 +44,6 @@ from .grant import Grant, delete
 from .lock import Lock
 from .options import Holding, HoldingOptions
 from .semaphore_layouts import CuratorLeases, KazooLeases, SemaphoreLayout
-from .waits import waiting_for
 
 _LAYOUTS: dict[SemaphoreLayout, type[CuratorLeases | KazooLeases]] = {
     "curator": CuratorLeases,
@@ -227,7 +227,8 @@ class Semaphore(Acquirable[Grant]):
                 if self._limit_source is not None:
                     waits.append(partial(self._limit_changed, self._limit_source, limit))
                 taken = len(leases.counted(names))
-                with waiting_for(f"{self.path} (leases: {count})", f"of {limit} leases {taken} are taken"):
+                what, why = f"{self.path} (leases: {count})", f"of {limit} leases {taken} are taken"
+                with waiting_for(zk, what, why):
                     await first_of(*waits)
             bound.check()
             if gate.lost.is_set():

@@ -35,11 +35,11 @@ from ...client.cleanup import Job
 from ..base.bound import Bound
 from ..base.holder import current_holder
 from ..base.tracebacks import SHORT, shorten
+from ..base.waiting import waiting_for
 from ..errors import Deadlock, WouldBlock
 from .acquiring import Acquirable
 from .grant import Grant, delete, settle
 from .options import Holding, HoldingOptions
-from .waits import waiting_for
 
 
 @attrs.define(eq=False)
@@ -53,7 +53,7 @@ class _Turn:
     leftover: Job | None = None
     _waiting: trio.lowlevel.ParkingLot = attrs.Factory(trio.lowlevel.ParkingLot)
 
-    async def take(self, path: str, *, wait: bool) -> None:
+    async def take(self, zk: ZooKeeper, path: str, *, wait: bool) -> None:
         """Wait for the turn of this task.
 
         :raises Deadlock: this task has the turn already.
@@ -67,7 +67,7 @@ class _Turn:
         if self.holder is None:
             await trio.lowlevel.checkpoint_if_cancelled()
         else:
-            with waiting_for(path, "behind another task of this process"):
+            with waiting_for(zk, path, "behind another task of this process"):
                 await self._waiting.park()
         self.holder = holder
         if self.leftover is not None:
@@ -193,7 +193,7 @@ class SingleNodeLock(Acquirable[Grant]):
         :raises SessionExpiredError: with ``on_session_loss="raise"``.
         :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
         """
-        await self._turn.take(self.path, wait=wait)
+        await self._turn.take(self.zk, self.path, wait=wait)
         try:
             return await self._contend(wait)
         except WouldBlock:
@@ -280,7 +280,7 @@ class SingleNodeLock(Acquirable[Grant]):
             with watch:
                 if name not in names:
                     return
-                with waiting_for(self.path, "which is the znode of another"):
+                with waiting_for(zk, self.path, "which is the znode of another"):
                     await watch.wait()
             bound.check()
             if names == [name]:

@@ -34,10 +34,12 @@ from ...client import (
     paths,
 )
 from ...protocol.paths import validate_path
+from ...protocol.text import session_text
 from ..base.background import BackgroundWork
 from ..base.bound import Bound, first_of
 from ..base.creating import Parents, ZnodeOptions, create_ephemeral, create_identified
 from ..base.running import Running, alongside, steady
+from ..base.waiting import waiting_for
 from ..base.words import check_word
 
 Conflict = Literal["wait", "takeover", "raise"]
@@ -265,7 +267,8 @@ class PersistentNode(KeptNode):
                         return None
                 if self._conflict == "raise":
                     raise NodeExistsError(path)
-                await watch.wait()
+                with waiting_for(zk, path, f"which belongs to session {session_text(owner)}"):
+                    await watch.wait()
 
     async def _remove(self) -> Exception | None:
         zk = self.zk

@@ -27,6 +27,7 @@ import trio
 from ...client import NoNodeError, Watch
 from ..base.bound import Bound, first_of
 from ..base.running import steady
+from ..base.waiting import waiting_for
 from .items import Position, QueueLocation
 
 logger = logging.getLogger(__name__)
@@ -73,8 +74,9 @@ class Supply:
             return self._choose(contended)
         self._in_line += 1
         try:
-            async with self._line:
-                return await self._next(contended)
+            with waiting_for(self._location.zk, f"an item of {self._location.items}", level=logging.DEBUG):
+                async with self._line:
+                    return await self._next(contended)
         finally:
             self._in_line -= 1
             if not self._in_line:

@@ -40,6 +40,7 @@ from ...client import (
 from ...client.repeating import pass_writes
 from ..base.bound import Bound
 from ..base.running import steady
+from ..base.waiting import waiting_for
 from ..errors import AmbiguousResult, SequenceExhausted
 from .items import QueueFull, QueueLocation
 
@@ -115,7 +116,9 @@ class Putting:
                 with watch:
                     if stat.numChildren <= most:
                         return
-                    await watch.wait()
+                    why = f"which had {stat.numChildren} items, and the limit is {self.limit}"
+                    with waiting_for(zk, f"room in {self.location.items}", why):
+                        await watch.wait()
 
     async def _commit(self, operations: Sequence[Operation[Any]], middles: Sequence[str]) -> None:
         location = self.location

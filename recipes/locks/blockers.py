@@ -1,20 +1,17 @@
-"""The note of a wait for a lock that is cut short: what it waited for, how long, and who holds the lock.
+"""The contenders before a contender: who holds the lock for which it waits, in words.
 
 The rules:
 
-* The words are a note of the error that ends the wait. trio's own ``fail_after`` shows them above its
-  ``TooSlowError``; ``asyncio.timeout`` and ``pyzk.blocking.timeout`` above or in their ``TimeoutError``.
-* To know the holder, the contender reads the first znodes of the queue in the round trip in which it deletes
-  its own. If it waits directly for the holder, it has read the holder's znode before, and reads nothing.
-* The note makes no wait longer: unknown facts are left out.
+* To know the holder, a contender whose wait is cut reads the first znodes of the queue in the round trip in
+  which it deletes its own. If it waits directly for the holder, it has read the holder's znode before, and
+  reads nothing.
+* The words make no wait longer: unknown facts are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-
-import trio
+from collections.abc import Sequence
+from contextlib import suppress
 
 from ...client import GetData, Pending, SessionState, Stat, ZooKeeper, ZooKeeperError, paths
 from ...protocol.layouts import ContenderName
@@ -28,27 +25,6 @@ _LONGEST = 60
 
 Read = tuple[str, bytes | None, Stat]
 """A path, and what was read there."""
-
-
-@contextmanager
-def waiting_for(what: str, why: str = "") -> Iterator[None]:
-    """Open a block that waits for something.
-
-    :param why: the reason for the wait, in words.
-    """
-    began = trio.current_time()
-    try:
-        yield
-    except trio.Cancelled as cut:
-        note(cut, what, began, why)
-        raise
-
-
-def note(cut: trio.Cancelled, what: str, began: float, why: str) -> None:
-    """Add the note, unless a wait inside has added a more precise one."""
-    if not getattr(cut, "__notes__", ()):
-        waited = trio.current_time() - began
-        cut.add_note(f"waited {waited:.2f} s for {what}{', ' if why else ''}{why}")
 
 
 class Blockers:
