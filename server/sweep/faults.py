@@ -1,8 +1,8 @@
-"""The faults of a sweep: each is a row, and a function.
+"""The faults of a sweep: each fault is a row of a table, and a function.
 
-Only what a network, a client that stands still, and a restart can do to a client of a real ZooKeeper; and on
-demand what others do: ClickHouse Keeper, which gives no session back, and a server that keeps no data. A
-session ends as with a real server: its client is cut off until the session is over.
+A sweep tries only what a network, a paused client and a restart can do to a client of a real ZooKeeper. On
+demand it also tries the faults of other servers: ClickHouse Keeper, which gives no session back, and a server
+that keeps no data. A session ends as with a real server: its client is cut off until the session has expired.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 _LAG: Final = 3.0
-"""Seconds. Clients that wait so long for an answer do not take their connection for lost."""
+"""The lag of a server in seconds. A client that waits this long for a reply does not treat its connection as
+lost."""
 
 
 @attrs.frozen
 class Fault:
-    """
-    :ivar words: what happens, as the head of a column.
-    :ivar ends_session: whether the client's session does not survive it: then its program may end with an
+    """A fault that can happen at a request.
+
+    :ivar words: what happens.
+    :ivar ends_session: whether the fault ends the client's session. Then the client's program may end with an
         error that says so.
-    :ivar of: what shows it: any ZooKeeper, an ensemble only, ClickHouse Keeper only, or a server that keeps
-        no data (``memory``).
-    :ivar do: makes it happen at a request, which is held; returns what has happened.
+    :ivar of: where the fault happens: with any ZooKeeper, only in an ensemble, only with ClickHouse Keeper
+        (``keeper``), or with a server that keeps no data (``memory``).
+    :ivar do: the function that makes the fault happen at a held request, and returns what happened, in words.
     """
 
     words: str
@@ -136,26 +138,34 @@ def _lag_others(stage: Stage, request: Held) -> str:
 
 
 def _lose_leader(request: Held) -> None:
-    """The leader dies, and stays away: the others elect one, and all clients connect again."""
+    """Kill the leader, which stays down. The other servers elect a new leader, and all clients reconnect."""
     _member(request).ensemble.kill(LEADER)
 
 
 def _member(request: Held) -> MemberControls:
-    assert isinstance(request.server, MemberControls), "chosen() lets such a fault be in an ensemble only"
+    assert isinstance(request.server, MemberControls), "chosen() allows this fault only in an ensemble"
     return request.server
 
 
 FAULTS: Final = {
-    "lost": Fault("the request is lost, the connection cut", False, _lost),
-    "reply-lost": Fault("it is applied, the reply lost, the connection cut", False, _reply_lost),
-    "cut-after": Fault("it is answered, then the connection cut", False, _cut_after),
-    "gone-before": Fault("it is lost, the client cut off until its session has expired", True, _gone_before),
-    "gone-mid": Fault("it is applied, the reply lost, the client cut off likewise", True, _gone_mid),
-    "gone-after": Fault("it is answered, then the client cut off likewise", True, _gone_after),
-    "restart": Fault("it is applied, the reply lost, the client's server restarts", False, _restart),
+    "lost": Fault("the request is lost, the connection is cut", False, _lost),
+    "reply-lost": Fault("it is applied, the reply is lost, the connection is cut", False, _reply_lost),
+    "cut-after": Fault("it is answered, then the connection is cut", False, _cut_after),
+    "gone-before": Fault(
+        "it is lost, the client is cut off until its session has expired", True, _gone_before
+    ),
+    "gone-mid": Fault(
+        "it is applied, the reply is lost, the client is cut off until its session has expired",
+        True,
+        _gone_mid,
+    ),
+    "gone-after": Fault(
+        "it is answered, then the client is cut off until its session has expired", True, _gone_after
+    ),
+    "restart": Fault("it is applied, the reply is lost, the client's server restarts", False, _restart),
     "ghost": Fault("the client gets a new session while its old one is alive", True, _ghost),
     "leader-before": Fault("it is lost, the leader dies", False, _leader_before, "ensemble"),
-    "leader-mid": Fault("it is applied, the reply lost, the leader dies", False, _leader_mid, "ensemble"),
+    "leader-mid": Fault("it is applied, the reply is lost, the leader dies", False, _leader_mid, "ensemble"),
     "leader-after": Fault("it is answered, then the leader dies", False, _leader_after, "ensemble"),
     "lag-own": Fault("the client's server lags from here on", False, _lag_own, "ensemble"),
     "lag-others": Fault("the other followers lag from here on", False, _lag_others, "ensemble"),
@@ -163,16 +173,16 @@ FAULTS: Final = {
     "restart-empty": Fault("it is applied, the server restarts without data", True, _restart_empty, "memory"),
 }
 FIRST: Final = ("reply-lost", "gone-mid", "cut-after", "leader-mid", "lag-others")
-"""The faults that come first if there is no time for all."""
+"""The faults that are tried first, because the time may be too short for all faults."""
 
 
 def chosen(faults: str | Iterable[str], *, in_ensemble: bool = False) -> list[str]:
     """Return the names of faults in the order of the table.
 
-    :param faults: names; ``"zookeeper"`` stands for all that a ZooKeeper shows, ``"keeper"`` for those and
-        what ClickHouse Keeper shows.
+    :param faults: the names. ``"zookeeper"`` means all faults that a ZooKeeper shows; ``"keeper"`` adds the
+        faults that only ClickHouse Keeper shows.
     :param in_ensemble: whether there is more than one server.
-    :raises ValueError: for an unknown one, and for one that needs an ensemble or must not have one.
+    :raises ValueError: a fault is unknown, or needs an ensemble, or is only for a single server.
     """
     of_zookeeper = {"zookeeper", "ensemble"} if in_ensemble else {"zookeeper"}
     groups = {
@@ -182,7 +192,7 @@ def chosen(faults: str | Iterable[str], *, in_ensemble: bool = False) -> list[st
     given = [faults] if isinstance(faults, str) else faults
     wanted = {name for each in given for name in groups.get(each, [each])}
     if unknown := sorted(wanted - FAULTS.keys()):
-        raise ValueError(f"there is no fault {unknown[0]!r}; there are: {', '.join(FAULTS)}")
+        raise ValueError(f"there is no fault {unknown[0]!r}. The faults are: {', '.join(FAULTS)}")
     for name in sorted(wanted):
         check(name, in_ensemble=in_ensemble)
     return [name for name in FAULTS if name in wanted]
@@ -192,9 +202,11 @@ def check(name: str, *, in_ensemble: bool = False) -> None:
     """Check that a fault can happen.
 
     :param in_ensemble: whether there is more than one server.
-    :raises ValueError: it needs an ensemble, or must not have one.
+    :raises ValueError: the fault needs an ensemble, or is only for a single server.
     """
     if FAULTS[name].of == "ensemble" and not in_ensemble:
         raise ValueError(f"{name} needs an ensemble: sweep(scenario, ensemble=3)")
     if FAULTS[name].of == "memory" and in_ensemble:
-        raise ValueError(f"{name} is for a single server: in an ensemble the others have the data")
+        raise ValueError(
+            f"{name} is only for a single server: in an ensemble the other servers have the data"
+        )

@@ -1,10 +1,10 @@
-"""The footprint of a request is what it reads and writes. Two requests whose footprints do not touch may
-change places.
+"""The footprint of a request: what the request reads and writes.
 
-A footprint is a set of (aspect, name, whether it is written). The aspects of a znode are ``node`` (it exists,
-its data) and ``children`` (their names, and the counter of sequential ones). ``client`` is what one client
-hears: its events come before or after each of its requests. ``point`` is what the scenario's clients share
-in memory, ``all`` everything.
+Two requests whose footprints do not touch may change places. A footprint is a set of marks. A mark has an
+aspect, a name, and a flag: whether the step writes it. The aspects of a znode are ``node`` (whether it
+exists, and its data) and ``children`` (their names, and the counter of sequential children). The aspect
+``client`` is what one client hears: an event for the client comes before or after each of its requests.
+``point`` is what the scenario's clients share in memory. ``all`` is everything.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READS: Final = frozenset({"exists", "get_data", "get_acl", "check"})
 def of_request(op: int, frame: bytes, ephemerals: Iterable[str] = ()) -> Footprint:
     """Return the footprint of a request.
 
-    :param ephemerals: the paths of its session, which a close of the session deletes.
+    :param ephemerals: the paths of the session's ephemerals, which a close of the session deletes.
     """
     name = name_of(op)
     if name == "close_session":
@@ -46,12 +46,20 @@ def of_request(op: int, frame: bytes, ephemerals: Iterable[str] = ()) -> Footpri
 
 
 def of_event(client: str, path: str) -> Footprint:
-    """Return the footprint of a watch event on its way to a client: it comes of a change of the znode."""
+    """Return the footprint of a watch event on its way to a client. A change of the znode caused the event.
+
+    :param client: the client's name.
+    :param path: the path of the znode.
+    """
     return frozenset([("client", client, True), ("node", path, False), ("children", path, False)])
 
 
 def dependent(one: Footprint, other: Footprint) -> bool:
-    """Whether the order of two steps matters."""
+    """Return whether the order of two steps matters.
+
+    :param one: the footprint of a step.
+    :param other: the footprint of another step.
+    """
     if one >= EVERYTHING or other >= EVERYTHING:
         return True
     for aspect, name, written in one:
@@ -69,7 +77,7 @@ def _marks(name: str, request: object) -> Iterator[Mark]:
     elif name == "create":
         yield "children", _parent(path), True
         yield "node", _parent(path), False
-        if getattr(request, "flags", 0) not in _SEQUENTIAL:  # the server chooses their names
+        if getattr(request, "flags", 0) not in _SEQUENTIAL:  # the server chooses those names
             yield "node", path, True
     elif name == "delete":
         yield from _deleted(path)

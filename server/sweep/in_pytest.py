@@ -1,4 +1,4 @@
-"""Sweeps under pytest: options of the command line, and tokens that failed are kept for the next time."""
+"""Sweeps under pytest, with options of the command line. pytest's cache keeps the tokens that failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def sweeper(item: pytest.Item) -> Callable[..., Report]:
-    """Return :func:`.sweep` with the options of the command line, and with the tokens of the last time."""
+    """Return :func:`.sweep` with the options of the command line and the tokens that failed last time."""
     config = item.config
     cache = getattr(config, "cache", None)
     key = f"zk_sweep/{item.nodeid}"
@@ -55,9 +55,9 @@ def sweeper(item: pytest.Item) -> Callable[..., Report]:
 
 
 def run_marked(item: pytest.Function, marker: pytest.Mark) -> None:
-    """Run a test with the marker ``zk_sweep``: its function is the scenario, ``zk_lab`` the lab.
+    """Run a test with the marker ``zk_sweep``: its function is the scenario, and ``zk_lab`` is the lab.
 
-    Its other fixtures are the test's: they are made once, and each run gets the same objects.
+    The other fixtures are made once for the test, and each run of the scenario gets the same objects.
     """
     function = inspect.unwrap(item.obj)
     names = inspect.signature(function).parameters

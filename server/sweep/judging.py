@@ -1,4 +1,4 @@
-"""The result of a run in words: errors, remaining znodes and watches, and where a client waits."""
+"""The result of a run in words: the errors, the remaining znodes, and the places where clients wait."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _FOREIGN: Final = (
 
 
 def judge_error(outcome: Outcome, lab: BaseLab, error: BaseException) -> None:
-    """Judge an error with which a scenario has ended."""
+    """Judge the error that ended a scenario."""
     if not (isinstance(error, GaveUp) or lab.forgives(error)):
         outcome.judge("wrong" if isinstance(error, AssertionError) else "error", first_line(error))
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the first error of a group, of groups too, or the error itself."""
+    """Return the first error inside of nested groups, or the error itself if it is not a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def place(frames: list[traceback.FrameSummary]) -> str:
-    """Say where a task or thread waits: its own line, and the call of the client that it made there."""
+    """Return where a task or thread waits: the user's line, and the client's function that it calls."""
     own = [
         frame
         for frame in frames
@@ -54,7 +54,7 @@ def place(frames: list[traceback.FrameSummary]) -> str:
     ]
     words = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in own[-1:]]
     words += [f"{Path(frame.filename).name} {frame.name}" for frame in called[:1]]
-    return " -> ".join(words) or "no line of its own"
+    return " -> ".join(words) or "no line of the user's code"
 
 
 def look_at_what_is_left(server: Controls, outcome: Outcome) -> None:

@@ -23,14 +23,14 @@ _acting: contextvars.ContextVar[str] = contextvars.ContextVar("the client whose 
 
 
 class GaveUp(Exception):
-    """A client has learned that its session has ended, and its function ended with an error, as it may."""
+    """A client has learned that its session has ended, and its function ended with an allowed error."""
 
 
 class BaseLab:
     """The common part of the labs for all kinds of clients.
 
-    :param excused: the client whose session does not survive the fault of this run.
-    :ivar gave_up: whether a client has ended with an error that says that its session has ended.
+    :param excused: the client whose session the fault of this run ends; None if there is no such client.
+    :ivar gave_up: whether a client's function has ended with an error that says that its session has ended.
     :ivar is_over: whether :meth:`together` has ended.
     """
 
@@ -42,12 +42,14 @@ class BaseLab:
         self.is_over = False
 
     def says_that_it_ended(self, error: BaseException) -> bool:
-        """Whether an error says that a session has ended, or what was held with it."""
+        """Return whether an error says that a session has ended, or that a hold of the session has ended."""
         raise NotImplementedError
 
     def may_end_with(self, name: str, error: BaseException) -> bool:
-        """Whether the function of a client may end with this error, as the fault of this run has ended a
-        session."""
+        """Return whether the function of a client may end with this error, because the fault ended a session.
+
+        :param name: the client's name.
+        """
         from ...recipes import BarrierBroken
 
         if self._excused is None:
@@ -55,17 +57,19 @@ class BaseLab:
         return isinstance(error, BarrierBroken) or (name == self._excused and self.says_that_it_ended(error))
 
     def forgives(self, error: BaseException) -> bool:
-        """Whether the scenario may end with this error, as the fault of this run has ended a session."""
+        """Return whether the scenario may end with this error, because the fault has ended a session."""
         return self._excused is not None and self.is_over and self.says_that_it_ended(error)
 
     def _check_name(self, name: str) -> None:
         if not (name.isalpha() and name.islower() and name.isascii()) or name in self._clients.values():
-            raise ValueError(f"a client's name is of lower-case letters, and no other client's: not {name!r}")
+            raise ValueError(
+                f"{name!r} cannot be a client's name: use lower-case letters, and one name for one client"
+            )
 
     def _by_client(self, functions: Iterable[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-        """Say which client each function belongs to.
+        """Return the functions by the names of their clients.
 
-        :raises ValueError: there are more functions than clients, or two belong to the same one.
+        :raises ValueError: there are more functions than clients, or two functions belong to the same client.
         """
         names = list(self._clients.values())
         found: dict[str, Callable[..., Any]] = {}
@@ -73,7 +77,7 @@ class BaseLab:
             name = self._owner(function) or (names[n] if n < len(names) else "")
             if not name or name in found:
                 raise ValueError(
-                    "each function of together() belongs to another client: make as many with client()"
+                    "each function of together() needs its own client: make as many clients with client()"
                 )
             found[name] = function
         return found
@@ -85,13 +89,16 @@ class BaseLab:
         return next((self._clients[id(each)] for each in given if id(each) in self._clients), None)
 
     def inside_of(self, what: str) -> list[str]:
-        """Return the names of the clients that are inside of a block; the list may be changed."""
+        """Return the names of the clients that are inside of a block. The caller may change the list."""
         return self._inside.setdefault(what, [])
 
     def enter(self, what: str, most: int, name: str) -> list[str]:
-        """Note that a client is inside of a block; returns all that are.
+        """Note that a client is inside of a block; return the names of all clients inside.
 
-        :raises AssertionError: there are more than may be.
+        :param what: the name of the block.
+        :param most: how many clients may be inside.
+        :param name: the client's name.
+        :raises AssertionError: more than ``most`` clients are inside.
         """
         there = self.inside_of(what)
         there.append(name)
@@ -102,11 +109,12 @@ class BaseLab:
 
 
 class Lab(BaseLab):
-    """
-    :ivar server: the controls of the server, to look at its tree, for instance. In an ensemble, the controls
-        of the server that has applied the most transactions.
-    :ivar ensemble: the controls of the ensemble; None without one.
-    :ivar tasks: the tasks of running functions, by client.
+    """The argument of a scenario: a server in memory, and its clients.
+
+    :ivar server: the controls of the server, for example to look at its tree. In an ensemble, these are the
+        controls of the server that has applied the most transactions.
+    :ivar ensemble: the controls of the ensemble; None for a single server.
+    :ivar tasks: the tasks of the running functions, by client.
     """
 
     def __init__(
@@ -130,10 +138,10 @@ class Lab(BaseLab):
     async def client(self, name: str, **options: Any) -> ZooKeeper:
         """Connect a client of :mod:`pyzk.client`, for as long as the run lasts.
 
-        :param name: what reports call it: lower-case letters.
-        :param options: of :func:`pyzk.client.connect`. By default its session lasts 10 s, and is replaced by
-            a new one if it expires.
-        :raises ValueError: the name is taken, or not of lower-case letters.
+        :param name: the client's name in reports: lower-case letters.
+        :param options: options of :func:`pyzk.client.connect`. By default the session timeout is 10 s, and a
+            new session replaces an expired session.
+        :raises ValueError: the name is taken, or has characters other than lower-case letters.
         """
         self._check_name(name)
         zk: ZooKeeper = await self._nursery.start(self._live, name, options)
@@ -160,14 +168,14 @@ class Lab(BaseLab):
             await trio.sleep_forever()
 
     async def together(self, *functions: Callable[[], Awaitable[object]]) -> None:
-        """Run functions at once, and wait for all. Every request of theirs is a step of the sweep.
+        """Run functions at the same time, and wait for all. Each of their requests is a step of the sweep.
 
-        A client that a fault has cut off until its session had ended may end with an error that says so.
-        Then the run is over here: what the scenario checks afterwards does not count.
+        A fault may cut a client off until its session has ended. Then the client's function may end with an
+        error that says so, and the run ends here: the scenario's later checks do not run.
 
-        :param functions: the first belongs to the first client, and so on; or to the one among the arguments
-            of a :func:`functools.partial`.
-        :raises ValueError: there are more functions than clients, or two belong to the same one.
+        :param functions: the functions. The first function belongs to the first client, and so on. A
+            :func:`functools.partial` belongs to the client among its arguments.
+        :raises ValueError: there are more functions than clients, or two functions belong to the same client.
         """
         acting = self._by_client(functions)
         self._stage.open()
@@ -192,9 +200,9 @@ class Lab(BaseLab):
             del self.tasks[name]
 
     async def point(self) -> None:
-        """Let the other clients act first here, in some runs. This is a separate step.
+        """Make a step without a request: in some runs, other clients act first here.
 
-        :raises RuntimeError: outside of the functions of :meth:`together`.
+        :raises RuntimeError: the caller is not a function of :meth:`together`.
         """
         name = _acting.get(None)
         if name is None:
@@ -205,8 +213,10 @@ class Lab(BaseLab):
     async def inside(self, what: str = "it", most: int = 1) -> AsyncIterator[None]:
         """Assert that at most ``most`` clients are inside this block at once.
 
-        :raises AssertionError: if there are more.
-        :raises RuntimeError: outside of the functions of :meth:`together`.
+        :param what: the name of the block in reports.
+        :param most: how many clients may be inside.
+        :raises AssertionError: more clients are inside.
+        :raises RuntimeError: the caller is not a function of :meth:`together`.
         """
         await self.point()
         name = _acting.get()
@@ -219,7 +229,7 @@ class Lab(BaseLab):
 
 
 def says_that_it_ended(error: BaseException) -> bool:
-    """Whether an error says that a session has ended, or what was held with it."""
+    """Return whether an error says that a session has ended, or that a hold of the session has ended."""
     from ...client import ConnectionLossError, SessionExpiredError
     from ...recipes import AmbiguousResult, LockLost, UndecidedItem
 

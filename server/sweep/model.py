@@ -21,7 +21,7 @@ POINT: Final = "."
 
 
 class NotControlled(Exception):
-    """The sweep does not decide what happens, so it cannot say that a scenario holds."""
+    """The sweep does not decide what happens, so the sweep cannot say whether a scenario holds."""
 
 
 class Endless(Exception):
@@ -30,12 +30,12 @@ class Endless(Exception):
 
 @attrs.frozen
 class Step:
-    """One thing that one client does, or hears of.
+    """One thing that happens to one client: a request, a watch event, or a point of the scenario.
 
-    :ivar actor: the client's name: its next request. With ``^`` behind it: a watch event for it. With ``.``:
-        a point of the scenario.
+    :ivar actor: the client's name for its next request. The name with ``^`` behind it means a watch event for
+        the client; the name with ``.`` behind it means a point of the scenario.
     :ivar text: the step in words, with the reply.
-    :ivar footprint: the things that it reads and writes.
+    :ivar footprint: the things that the step reads and writes.
     """
 
     actor: str
@@ -48,17 +48,19 @@ class Step:
 
     @property
     def process(self) -> str:
-        """What this step is in sequence with: a client's requests and points are one sequence, the events
-        that are under way to it are another."""
+        """The name of the sequence to which this step belongs.
+
+        The requests and points of a client are one sequence. The watch events for the client are another.
+        """
         return self.actor.rstrip(POINT)
 
 
 @attrs.frozen
 class Request:
-    """A request as a fault finds it.
+    """A request at which a fault can happen.
 
-    :ivar number: which one of its client it is, from 1.
-    :ivar words: its operation, and the shape of its path.
+    :ivar number: the number of the request among the requests of its client, from 1.
+    :ivar words: the operation, and the path without numbers.
     """
 
     client: str
@@ -86,10 +88,10 @@ class Outcome:
 
     :ivar detail: the first line of the error.
     :ivar steps: the steps that were made, in order.
-    :ivar enabled: the steps that were possible, before each step.
+    :ivar enabled: for each step, all the steps that were possible at that time.
     :ivar requests: all requests, numbered.
-    :ivar fired: whether the fault of the cell came to pass.
-    :ivar waiting: what each client waited for at the end, if it hangs.
+    :ivar fired: whether the fault of the cell has happened.
+    :ivar waiting: where each client waited at the end, if the run hangs.
     :ivar written: the end of the output of a program that failed.
     :ivar left: the persistent znodes at the end.
     """
@@ -113,18 +115,18 @@ class Outcome:
         return [step.actor for step in self.steps]
 
     def fails_like(self, other: Outcome) -> bool:
-        """Whether both fail, and in words that differ in numbers at most."""
+        """Return whether two runs have the same verdict, and details that differ only in numbers."""
         mine, its = without_numbers(self.detail), without_numbers(other.detail)
         return (self.verdict, mine) == (other.verdict, its)
 
     def judge(self, verdict: Verdict, detail: str) -> None:
-        """Note a fault. The first judgement counts."""
+        """Note a failure. The first failure counts."""
         if self.verdict == "ok":
             self.verdict, self.detail = verdict, detail
 
 
 def switches(actors: Sequence[str]) -> int:
-    """Count how often another client comes to act."""
+    """Count how often a step belongs to another client than the step before."""
     clients = [actor.rstrip(EVENT + POINT) for actor in actors]
     return sum(one != other for one, other in pairwise(clients))
 

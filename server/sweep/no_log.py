@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_log() -> Iterator[None]:
-    """Keep the log still: hundreds of runs lose their connections on purpose."""
+    """Write no log inside the block, because hundreds of runs lose their connections on purpose."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,6 +1,6 @@
-"""Which of the steps that are possible comes next: the strategies.
+"""The strategies that choose the next step from the possible steps.
 
-All of them are deterministic: the same seed chooses the same.
+Each strategy is deterministic: with the same seed it chooses the same steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .model import Step
 
 
 class Order(ABC):
-    """Chooses. One object serves one run."""
+    """A strategy that chooses the next step. One object serves one run."""
 
     @abstractmethod
     def pick(self, steps: Mapping[str, Step]) -> str:
@@ -26,12 +26,12 @@ class Order(ABC):
 
     @property
     def wanted(self) -> str | None:
-        """The actor that must come next, for whom a run may wait a little; None if any may."""
+        """The actor that must act next. The run may wait for it a little. None if any actor may act."""
         return None
 
 
 class Rounds(Order):
-    """Each in turn, by name."""
+    """Chooses each actor in turn, in the order of the names."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -42,7 +42,7 @@ class Rounds(Order):
 
 
 class Random(Order):
-    """Any, each time."""
+    """Chooses a random actor for each step."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -52,11 +52,12 @@ class Random(Order):
 
 
 class PCT(Order):
-    """The actor with the highest priority, which falls at a few steps chosen by chance (Burckhardt et al.,
-    ASPLOS 2010).
+    """Chooses the actor with the highest priority (Burckhardt et al., ASPLOS 2010).
 
-    :param length: how many steps a run has, roughly.
-    :param depth: one more than the times that a priority falls.
+    At a few random steps, the highest priority becomes the lowest.
+
+    :param length: roughly how many steps a run has.
+    :param depth: the number of falls of a priority, plus 1.
     """
 
     def __init__(self, seed: int, length: int, depth: int = 3) -> None:
@@ -77,8 +78,10 @@ class PCT(Order):
 
 
 class POS(Order):
-    """Each step has a random priority, and gets another one when it races with the step that was taken
-    (Yuan et al., CAV 2018)."""
+    """Chooses the step with the highest random priority (Yuan et al., CAV 2018).
+
+    A step gets a new priority when it races with the step that was chosen.
+    """
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -95,10 +98,10 @@ class POS(Order):
 
 
 class Replay(Order):
-    """Given actors, as far as they are possible; then each in turn.
+    """Chooses the given actors and skips those that cannot act; then chooses each actor in turn.
 
-    :param strict: whether each is waited for.
-    :ivar missed: how many of them were not possible when their turn came.
+    :param strict: whether the run waits for each given actor.
+    :ivar missed: how many of the given actors could not act when their turn came.
     """
 
     def __init__(self, actors: Iterable[str], *, strict: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The findings of a sweep: as text for an issue, as JSON, as a page."""
+"""The findings of a sweep: as text for an issue, as JSON and as an HTML page."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _MOST_WRITTEN: Final = 12  # lines
 
 @attrs.frozen
 class Report:
-    """
-    :ivar results: all of it.
+    """The report of a sweep; ``str()`` gives its text.
+
+    :ivar results: the results of the sweep.
     :ivar title: the name of the scenario.
     """
 
@@ -36,22 +37,22 @@ class Report:
 
     @property
     def tokens(self) -> list[str]:
-        """What replays the findings."""
+        """The tokens that replay the findings."""
         return [finding.token for finding in self.results.findings]
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
     def as_json(self) -> str:
-        """The report for programs: one JSON object."""
+        """Return the report as one JSON object, for programs."""
         return json.dumps(self.as_dict(), indent=1)
 
     def as_html(self) -> str:
-        """The findings as an HTML file that plays them step by step."""
+        """Return the findings as an HTML file that plays them step by step."""
         return page(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
-        """The contents of :meth:`as_json`, as a dict."""
+        """Return the contents of :meth:`as_json` as a dict."""
         results = self.results
         return {
             "scenario": self.title,
@@ -77,7 +78,7 @@ class Report:
     def _summary(self) -> str:
         results = self.results
         if results.base.is_bad:
-            return "it fails without any fault, each client acting in turn"
+            return "it fails without a fault, when each client acts in turn"
         parts = []
         if results.all_cells:
             whole = results.cells == results.all_cells
@@ -101,9 +102,9 @@ class Report:
 
 
 class SweepFailed(AssertionError):
-    """A sweep has found something.
+    """A sweep has found a run that fails.
 
-    :ivar report: the report.
+    :ivar report: the report of the sweep.
     """
 
     def __init__(self, report: Report) -> None:
@@ -133,7 +134,7 @@ def _ordinal(number: int) -> str:
 
 
 def _table(results: Results) -> Iterator[str]:
-    """The requests that do not survive every fault, a line each, with a column for each fault."""
+    """Yield the table: a line for each request at which a fault breaks the scenario, one column a fault."""
     faults = [name for name in FAULTS if any(cell.fault == name for cell in results.bad)]
     requests = {(request.client, request.number): request for request in results.base.requests}
     rows = [key for key in requests if any((cell.client, cell.number) == key for cell in results.bad)]
@@ -171,7 +172,7 @@ def _finding(number: int, finding: Finding) -> Iterator[str]:
 def _drawn(
     steps: Sequence[tuple[int, Step]], clients: Sequence[str], deciding: int | None, cut: bool
 ) -> Iterator[str]:
-    """Draw steps, with a column for each client if there is room."""
+    """Draw steps, with a column for each client if the columns fit into the width."""
     columns = len(clients) <= _MOST_COLUMNS
     if columns:
         yield " step | " + " | ".join(client.ljust(_COLUMN) for client in clients).rstrip()

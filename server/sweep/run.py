@@ -1,7 +1,7 @@
 """One run of a scenario: a fresh server, one order, at most one fault, and a verdict.
 
-It runs in memory and in virtual time, so a client that is cut off for ten seconds costs none. The
-clients of an async scenario are tasks of the run itself; clients of a plain function are threads
+A run is in memory and in virtual time, so a client that is cut off for ten seconds costs no real time. The
+clients of an async scenario are tasks of the run itself. The clients of a plain function are threads
 (:mod:`.threads`).
 """
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from .threads.lab import ThreadLab
 
 Scenario: TypeAlias = Callable[[Lab], Awaitable[object]] | Callable[["ThreadLab"], object]
-"""An async function for clients of :mod:`pyzk.client`; a plain one for clients in threads."""
+"""An async function with clients of :mod:`pyzk.client`, or a plain function with clients in threads."""
 
 _AFTERWARDS: Final = 30.0
-"""Seconds of virtual time until the session of a client that has left is over, with its ephemerals."""
+"""The seconds of virtual time after which the session of a lost client and its ephemerals are gone."""
 
 
 class InProcess:
-    """A scenario, with all of its clients in this process. A :class:`.subject.Subject`.
+    """A :class:`.subject.Subject`: a scenario whose clients are all in this process.
 
-    :param scenario: runs hundreds of times.
+    :param scenario: the scenario, which runs hundreds of times.
     :param ensemble: how many servers an ensemble has; None for a single server.
     """
 
@@ -68,7 +68,7 @@ class InProcess:
 
 
 def is_in_threads(scenario: Scenario) -> bool:
-    """Whether a scenario is a plain function, whose clients are threads."""
+    """Return whether a scenario is a plain function, whose clients are threads."""
     return not inspect.iscoroutinefunction(inspect.unwrap(scenario))
 
 
@@ -135,7 +135,7 @@ async def _with_clients(
                 stage.close()
                 await driver.leave()
                 clients.cancel_scope.cancel()
-        except Exception as error:  # of a client's own tasks
+        except Exception as error:  # one of a client's own tasks raised it
             outcome.judge("error", first_line(_of_the_run(error)))
         background.cancel_scope.cancel()
 
@@ -149,15 +149,15 @@ async def _act(scenario: Scenario, driver: Driver, lab: BaseLab, outcome: Outcom
                     await driver.act(scenario)
                     scope.cancel()
         if patience.cancelled_caught:
-            outcome.judge("hang", "nobody acts any more")
+            outcome.judge("hang", "no client acts any more")
     except Exception as error:
         judge_error(outcome, lab, _of_the_run(error))
 
 
 def _of_the_run(error: Exception) -> BaseException:
-    """Return the first error of a group, which the run is judged by.
+    """Return the first error of a group, which decides the verdict of the run.
 
-    :raises NotControlled: the error is one of these: the run proves nothing.
+    :raises NotControlled: the first error is a :class:`NotControlled`, so the run proves nothing.
     """
     first = innermost(error)
     if isinstance(first, NotControlled):
@@ -166,7 +166,7 @@ def _of_the_run(error: Exception) -> BaseException:
 
 
 async def _watch(driver: Driver, outcome: Outcome, patience: trio.CancelScope) -> None:
-    """Note where each client waits, shortly before the run is given up."""
+    """Note where each client waits, shortly before the time of the run is over."""
     await trio.sleep_until(patience.deadline - 1)
     outcome.waiting.update({name: f"waits in {place}" for name, place in driver.places().items()})
 
@@ -177,7 +177,7 @@ def _uuid4(source: random.Random) -> uuid.UUID:
 
 @contextmanager
 def _determined() -> Iterator[None]:
-    """Have chance decide the same in each run: trio's scheduler, ``random``, and UUIDs."""
+    """Make trio's scheduler, ``random`` and UUIDs choose the same in each run."""
     source = random.Random(0)
     state = random.getstate()
     random.seed(0)

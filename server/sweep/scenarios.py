@@ -1,4 +1,4 @@
-"""Ready scenarios: they test whether the user's own lock, queue, counter ... does what it must.
+"""Ready scenarios, which test whether the user's own lock, queue or other recipe works correctly.
 
     from pyzk.server.sweep import scenarios
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...client import ZooKeeper
 
 _PATIENCE = 120.0
-"""Seconds of virtual time after which a disturbed recipe must work again."""
+"""The seconds of virtual time after a fault in which a recipe must begin to work again."""
 
 
 async def _clients(lab: Lab, count: int) -> list[ZooKeeper]:
@@ -35,10 +35,13 @@ async def _clients(lab: Lab, count: int) -> list[ZooKeeper]:
 def lock(
     make: Callable[[ZooKeeper], AbstractAsyncContextManager[object]], *, clients: int = 2, most: int = 1
 ) -> Scenario:
-    """At most one client is inside, and each comes in. For locks, semaphores, latches and elections.
+    """Test that at most ``most`` clients are inside at once, and that each client comes in.
 
-    :param make: returns what is entered and left by ``async with``.
-    :param most: how many may be inside at once.
+    The scenario is for locks, semaphores, latches and elections.
+
+    :param make: a function that returns the context manager of a client, for ``async with``.
+    :param clients: the number of clients.
+    :param most: how many clients may be inside at once.
     """
 
     async def scenario(lab: Lab) -> None:
@@ -52,7 +55,11 @@ def lock(
 
 
 def latch(make: Callable[[ZooKeeper], AbstractAsyncContextManager[object]], *, clients: int = 2) -> Scenario:
-    """At most one client leads, and each comes to lead."""
+    """Test that at most one client leads at a time, and that each client leads once.
+
+    :param make: a function that returns the context manager of a client, for ``async with``.
+    :param clients: the number of clients.
+    """
     return lock(make, clients=clients)
 
 
@@ -62,9 +69,12 @@ def counter(
     *,
     clients: int = 2,
 ) -> Scenario:
-    """Each client adds 1 once: the sum is the number of clients.
+    """Test that the sum is the number of clients after each client has added 1.
 
-    :param add: adds 1. An error is a finding, except one that says that the session has ended.
+    :param add: a function that adds 1. Its error is a finding, unless the error says that the session has
+        ended.
+    :param read: a function that returns the sum.
+    :param clients: the number of clients.
     """
 
     from ...recipes.base.running import steady
@@ -73,9 +83,9 @@ def counter(
         everybody = await _clients(lab, clients)
         await lab.together(*(partial(add, zk) for zk in everybody))
         first = everybody[0]
-        await steady(first, first.sync)  # its server may lag behind
+        await steady(first, first.sync)  # the server of the first client may lag
         value = await read(first)
-        assert value == clients, f"{clients} clients have added 1 each, and it is {value}"
+        assert value == clients, f"{clients} clients have added 1 each, but the sum is {value}"
 
     return scenario
 
@@ -86,9 +96,11 @@ def queue(
     *,
     items: Sequence[bytes] = (b"first", b"second"),
 ) -> Scenario:
-    """One client puts items, another one takes as many: each item comes once.
+    """Test that each item comes out once, when one client puts items and another client takes them.
 
-    :param take: waits for an item, and takes it out of the queue.
+    :param put: a function that puts an item into the queue.
+    :param take: a function that waits for an item, and takes the item out of the queue.
+    :param items: the items.
     """
 
     async def scenario(lab: Lab) -> None:
@@ -114,9 +126,12 @@ def queue(
 def barrier(
     make: Callable[[ZooKeeper], AbstractAsyncContextManager[object]], *, clients: int = 2
 ) -> Scenario:
-    """Nobody is inside before all have come; and all come in, unless a client has lost its session.
+    """Test that no client is inside before all clients have come, and that then all clients come in.
 
-    :param make: returns what is entered and left by ``async with``.
+    If a client has lost its session, the others may stay outside.
+
+    :param make: a function that returns the context manager of a client, for ``async with``.
+    :param clients: the number of clients.
     """
 
     async def scenario(lab: Lab) -> None:
@@ -126,9 +141,11 @@ def barrier(
             coming.add(number)
             with trio.move_on_after(_PATIENCE) as patience:
                 async with make(zk):
-                    assert len(coming) == clients, f"inside with {len(coming)} of {clients}"
+                    assert len(coming) == clients, f"inside when {len(coming)} of {clients} have come"
                     await lab.point()
-            assert lab.gave_up or not patience.cancelled_caught, "all have come, and one waits for ever"
+            assert lab.gave_up or not patience.cancelled_caught, (
+                "all clients have come, but one client does not come in"
+            )
 
         await lab.together(*(partial(work, n, zk) for n, zk in enumerate(await _clients(lab, clients))))
 
@@ -136,11 +153,11 @@ def barrier(
 
 
 def registration(register: Callable[[ZooKeeper], Awaitable[object]], path: str) -> Scenario:
-    """A client that lives is registered: a while after any fault its ephemeral znode is there, and its own.
+    """Test that a living client has its ephemeral znode again some time after any fault.
 
-    :param register: registers, and returns when that is done; or runs for as long as it keeps registering,
-        and then it is cancelled.
-    :param path: of the znode, or of its parent if its name is the recipe's affair.
+    :param register: a function that registers the client and returns, or that keeps the client registered
+        until it is cancelled.
+    :param path: the path of the znode; or the path of its parent, if the recipe chooses the name.
     """
 
     async def scenario(lab: Lab) -> None:
@@ -155,7 +172,7 @@ def registration(register: Callable[[ZooKeeper], Awaitable[object]], path: str) 
                     for found, node in lab.server.dump(form="nodes").items()
                     if node.owner == zk.session.id and (found == path or found.startswith(f"{path}/"))
                 ]
-                assert own, f"the client lives, and has no znode at {path}"
+                assert own, f"the client lives, but has no znode at {path}"
                 nursery.cancel_scope.cancel()
 
         await lab.together(work)
@@ -169,10 +186,12 @@ def configuration_watch(
     *,
     values: Sequence[bytes] = (b"1", b"2", b"3"),
 ) -> Scenario:
-    """A client that follows a znode comes to know its last value.
+    """Test that a client that follows a znode receives its last value.
 
-    :param follow: follows ``path`` until it is cancelled, and calls the function with each value.
-    :param values: the values that the znode gets; it begins with the first.
+    :param follow: a function that follows ``path`` until it is cancelled, and calls its second argument with
+        each value.
+    :param path: the path of the znode.
+    :param values: the values of the znode, from the first to the last.
     """
 
     async def scenario(lab: Lab) -> None:
@@ -190,6 +209,6 @@ def configuration_watch(
 
         await lab.together(write, read)
         now = lab.server.dump()[path]
-        assert known[0] == now, f"the follower believes {known[0]!r}, and it is {now!r}"
+        assert known[0] == now, f"the follower has the value {known[0]!r}, but the znode has {now!r}"
 
     return scenario

@@ -1,4 +1,4 @@
-"""The race that each sweep must find before it may say that there is none."""
+"""The race that each sweep must find before the sweep may say that a scenario has no race."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def planted_race(lab: Lab) -> None:
-    """Two clients add 1 to a number: they read it, and write it whatever its version is."""
+    """Let two clients add 1 to a number: each client reads and writes it, and checks no version."""
     first, second = await lab.client("a"), await lab.client("b")
     await first.create("/number", b"0")
 
@@ -29,7 +29,7 @@ async def planted_race(lab: Lab) -> None:
 
 
 def planted_race_of_threads(lab: ThreadLab) -> None:
-    """The same in threads: with kazoo, where that is installed."""
+    """Do the same as :func:`planted_race` in threads, with kazoo if kazoo is installed."""
     connect: Callable[[str], Any] = lab.client if find_spec("kazoo") is not None else lab.blocking
     first, second = connect("a"), connect("b")
     first.create("/number", b"0")

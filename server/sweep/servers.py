@@ -1,13 +1,12 @@
-"""The server of a run, or the servers of its ensemble: the held messages of each, and where a client
-connects.
+"""The server of a run, or the servers of its ensemble: their held messages, and where a client connects.
 
 The rules:
 
-1. In an ensemble clients begin at the followers, each at the next one. Nobody begins at the leader, so its
-   loss is the same for all.
-2. A client gets the addresses of all servers, and may shuffle them. So an address means a server only once
-   the client tries it: the first address is the server at which the client begins, the next address
-   the server that lags, and the last address the leader.
+1. In an ensemble, the clients begin at the followers, each client at the next follower. No client begins at
+   the leader, so the loss of the leader is the same for all clients.
+2. A client gets the addresses of all servers, and may shuffle them. So an address gets its server only when
+   the client tries the address. The first address that the client tries is the server at which the client
+   begins. The next addresses are the other followers, and the last address is the leader.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from ..testing.running import Running
 
 _KINDS: Final[Sequence[MessageKind]] = ("request", "reply", "event")
 _FIRST_ZXID: Final = 1 << 32
-"""An ensemble takes its first zxid from the clock, and so would differ from run to run."""
+"""The first zxid of an ensemble. Without it, the first zxid comes from the clock, and runs would differ."""
 
 
 def open_servers(
@@ -51,7 +50,7 @@ def open_servers(
 class Held:
     """A message that is held.
 
-    :ivar server: the server that holds it.
+    :ivar server: the server that holds the message.
     """
 
     server: Controls
@@ -59,20 +58,22 @@ class Held:
     connection: Connection
 
     def release(self) -> None:
-        """Let it pass."""
+        """Let the message pass."""
         self.server.release(self.message.number)
 
     def lose(self) -> None:
-        """Throw it away."""
+        """Lose the message."""
         self.server.lose(self.message.number)
 
 
 class Servers:
-    """
+    """The servers of a run.
+
     :param local: the controls of the server, or of the ensemble.
     :ivar ensemble: the controls of the ensemble; None for a single server.
     :ivar each: the controls of each server.
-    :ivar whole: the controls of the server; in an ensemble, the controls of the server that has applied most.
+    :ivar whole: the controls of the server; in an ensemble, those of the server that has applied the most
+        transactions.
     """
 
     def __init__(self, local: LocalServer | LocalEnsemble) -> None:
@@ -86,20 +87,20 @@ class Servers:
     # --- what is held ------------------------------------------------------------------------------------
 
     def hold(self, observer: Observer) -> None:
-        """Hold each request, reply and event from now on, and report each to an observer."""
+        """Hold every request, reply and event from now on, and report every message to an observer."""
         for server in self.each:
             server.running.observe(observer)
             self._holds += [(server, server.hold(kind)) for kind in _KINDS]
 
     def stop_holding(self, observer: Observer) -> None:
-        """Let everything pass from now on."""
+        """Let all messages pass from now on."""
         holds, self._holds = self._holds, []
         for server, hold in holds:
             server.stop_holding(hold)
             server.running.unobserve(observer)
 
     def held(self) -> list[Held]:
-        """List the held messages, for each server from the oldest on."""
+        """List the held messages of each server, the oldest first."""
         return [
             Held(server, message, server.running.gate.connection_held(message.number))
             for server in self.each
@@ -109,7 +110,7 @@ class Servers:
     # --- where clients connect ---------------------------------------------------------------------------
 
     def server_of(self, client: str, address: object) -> Controls:
-        """Return the server that a client finds at an address: rule 2."""
+        """Return the server that a client reaches at an address, by rule 2."""
         first = self._begin.setdefault(client, len(self._begin))
         if (client, address) not in self._at:
             *followers, leader = self.each
@@ -119,7 +120,7 @@ class Servers:
         return self._at[client, address]
 
     def open_stream(self, client: str, address: object = None) -> trio.abc.HalfCloseableStream:
-        """Connect a client without a socket; returns its end.
+        """Connect a client without a socket; return the client's end of the connection.
 
         :raises ConnectionRefusedError: the server is down.
         """
@@ -130,7 +131,7 @@ class Servers:
 
 
 class _Newest(MemberControls):
-    """The controls of the server that has applied the most."""
+    """The controls of the server that has applied the most transactions."""
 
     @property
     def running(self) -> Running:

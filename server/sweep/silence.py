@@ -1,4 +1,4 @@
-"""No silent wait: one second without a step, and a line says what the sweep is waiting for."""
+"""Says where the sweep waits, on standard error, after one second without a step."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .judging import place
 
 _SILENCE: Final = 1.0  # seconds of real time
 _TURNS: Final = str(Path("threads", "turns.py"))
-"""Where the sweep waits for a thread: that has lines of its own."""
+"""The module in which the sweep waits for a thread. That module writes its own lines."""
 
 
 @contextmanager
 def silence_told(progress: Callable[[], object]) -> Iterator[None]:
-    """Tell on standard error where the calling thread is, if it makes no progress inside the block.
+    """Say on standard error where the calling thread waits, if it makes no progress inside the block.
 
-    :param progress: changes with each step.
+    :param progress: a function whose result changes with each step.
     """
     over = threading.Event()
     watched = threading.get_ident()
@@ -45,7 +45,7 @@ def silence_told(progress: Callable[[], object]) -> Iterator[None]:
 
 
 def _tell(thread: int) -> bool:
-    """Tell where a thread is; returns whether a line was written."""
+    """Say where a thread waits; return whether a line was written."""
     frames = list(traceback.extract_stack(sys._current_frames()[thread]))
     if any(frame.filename.endswith(_TURNS) for frame in frames):
         return False

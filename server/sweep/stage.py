@@ -1,13 +1,13 @@
-"""A server, or an ensemble, whose clients wait for their turns: which steps are possible, and how one of them
-is made.
+"""A server or an ensemble whose clients take turns: which steps are possible, and how a step is made.
 
 The rules:
 
-1. Every request is held when it arrives. The first of each client is a possible step: to be handled, and
-   answered.
-2. Every watch event is held when it is sent. It is a possible step as well. A reply never overtakes the
-   events that the server has sent before it, so these go out before the next reply to their client.
-3. Pings pass. Nothing is held of a client that a fault has cut off.
+1. Every request is held when it arrives. The first held request of each client is a possible step. In this
+   step the request is handled and answered.
+2. Every watch event is held when it is sent. A held event is also a possible step. A reply never overtakes
+   the events that the server has sent before it, so these events go out before the next reply to their
+   client.
+3. Pings pass. The messages of a client that a fault has cut off are not held.
 """
 
 from __future__ import annotations
@@ -40,26 +40,30 @@ class _Choice:
 
 
 class Clients(Protocol):
-    """The questions of a stage to the clients' side (:class:`.driver.Driver`). The name of a client is that
-    of the
-    endpoint by which it comes."""
+    """What a stage asks of the clients' side (:class:`.driver.Driver`).
+
+    The name of a client is the name of the endpoint to which the client connects.
+    """
 
     servers: Servers
 
     async def settle(self) -> None:
-        """Return when all clients wait for the server, or for a time."""
+        """Return when each client waits for the server, or for a point in time."""
 
     @property
     def deadline(self) -> float:
-        """When a client acts again by itself, as far as trio does not know."""
+        """The next time when a client acts again by itself, without the times that trio knows."""
 
 
 class Stage(Observer):
-    """
-    :param clients: the clients whose requests it orders.
-    :param cell: the fault that is to happen.
-    :cvar made: how many steps have been made, in all runs.
-    :ivar is_open: whether everything is held.
+    """Holds the messages of a run, and makes its steps one after the other.
+
+    :param clients: the clients whose requests the stage orders.
+    :param order: the order of the steps.
+    :param cell: the fault that must happen, and its request; None for a run without a fault.
+    :param outcome: the outcome of the run, to which the stage adds the steps.
+    :cvar made: how many steps have been made in all runs.
+    :ivar is_open: whether messages are held.
     """
 
     made: ClassVar[int] = 0
@@ -79,12 +83,12 @@ class Stage(Observer):
     # --- from the start to the end -----------------------------------------------------------------------
 
     def open(self) -> None:
-        """Hold everything from now on."""
+        """Hold all messages from now on."""
         self.is_open = True
         self.servers.hold(self)
 
     def close(self) -> None:
-        """Let everything pass."""
+        """Let all messages pass from now on."""
         if self.is_open:
             self.is_open = False
             self.servers.stop_holding(self)
@@ -94,7 +98,7 @@ class Stage(Observer):
         self._news.set()
 
     async def run(self) -> None:
-        """Make one step after the other, until cancelled."""
+        """Make one step after the other, until the task is cancelled."""
         while True:
             await self._clients.settle()
             choices = self._choices() if self.is_open else {}
@@ -109,7 +113,7 @@ class Stage(Observer):
         self._news.set()
 
     async def point(self, client: str) -> None:
-        """Wait until the order lets this client go on."""
+        """Wait until the order lets this client continue."""
         if not self.is_open:
             await trio.lowlevel.checkpoint()
             return
@@ -158,7 +162,10 @@ class Stage(Observer):
         return Step(client, self.words(held.message.text), footprint)
 
     def _make(self, choices: dict[str, _Choice]) -> None:
-        """:raises Endless: there have been so many steps that there is no end in sight."""
+        """Make the step that the order chooses.
+
+        :raises Endless: the run has reached the largest number of steps.
+        """
         Stage.made += 1
         if len(self.outcome.steps) >= _MOST_STEPS:
             raise Endless(f"{_MOST_STEPS:,} steps, and no end in sight")
@@ -175,7 +182,7 @@ class Stage(Observer):
         return ""
 
     def _take(self, held: Held) -> str:
-        """Make a step of a message; returns it in words, with its reply."""
+        """Make the step of a held message; return the step in words, with the reply."""
         message = held.message
         if message.kind == "event":
             held.release()
@@ -193,7 +200,7 @@ class Stage(Observer):
         return self.words(self.answer(held)) or request.text
 
     def apply(self, request: Held) -> list[Held]:
-        """Have a request handled; returns its reply, which is still held."""
+        """Let the server handle a request; return its reply, which is still held."""
         request.release()
         return [
             held
@@ -202,13 +209,13 @@ class Stage(Observer):
         ]
 
     def answer(self, request: Held) -> str:
-        """Have a request handled and answered; returns the reply in words, if it is there."""
+        """Let the server handle and answer a request; return the reply in words, or "" without a reply."""
         replies = self.apply(request)
         self._deliver_replies()
         return replies[0].message.text if replies else ""
 
     def cut(self, request: Held, why: str) -> None:
-        """Cut the connection of a request; what has been sent on it arrives."""
+        """Cut the connection of a request, after the bytes that the server has sent have arrived."""
         request.server.running.gate.settle(request.connection)
         if not request.connection.close_expected:
             request.connection.abort(why)
@@ -224,9 +231,9 @@ class Stage(Observer):
             request.connection.abort("the client is cut off")
 
     def ghost(self, request: Held, *, swap: bool = False) -> None:
-        """Have a client begin a new session while the servers keep its old one.
+        """Let a client begin a new session while the servers keep the client's old session.
 
-        :param swap: the client asks for the old one, and gets the new one.
+        :param swap: whether the client asks for the old session and gets the new session.
         """
         connection = request.connection
         if connection.session is not None and not connection.session.closed:
@@ -251,6 +258,6 @@ class Stage(Observer):
         return connection.endpoint or "other"
 
     def words(self, text: str) -> str:
-        """Replace text that differs between processes: ids of sessions, and random names."""
+        """Replace the parts of a text that differ between processes: ids of sessions, and random names."""
         text = _UUID.sub(lambda match: self._words.setdefault(match[0], f"<{len(self._words) + 1}>"), text)
         return _SESSION.sub("0x..", text)

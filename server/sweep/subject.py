@@ -1,4 +1,4 @@
-"""What is swept: anything that can be run in a given order, with one fault at most."""
+"""The subject of a sweep: anything that can run in a given order, with at most one fault."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .orders import Order
 
 
 class Subject(Protocol):
-    """
-    :ivar most_shortening: how many runs may be spent on making a bad order shorter.
-    :ivar is_exact: whether only the order decides what a run does. Otherwise timers of clients may decide,
-        too,
-        and a run is repeated that is not the one that was ordered.
+    """Anything that a sweep can run.
+
+    :ivar most_shortening: how many runs may be made to shorten a bad order.
+    :ivar is_exact: whether only the order decides what a run does. If not, timers of clients also decide, and
+        a run that did not keep its order is repeated.
     """
 
     @property
@@ -23,13 +23,13 @@ class Subject(Protocol):
     def is_exact(self) -> bool: ...
 
     def run(self, order: Order, cell: Cell | None = None) -> Outcome:
-        """Run once.
+        """Make one run.
 
-        :raises Diverged: the order could not be kept.
+        :raises Diverged: the run could not keep the order.
         """
 
     def run_again(self, order: Order, cell: Cell | None = None) -> Outcome:
-        """Run a bad run again, with the real duration of its fault."""
+        """Repeat a bad run, with the real duration of its fault."""
 
     def planted(self) -> Subject:
-        """Return a race that must be found before "nothing found" counts, with clients of the same kind."""
+        """Return a race with clients of the same kind. If the sweep misses it, the sweep proves nothing."""

@@ -1,8 +1,9 @@
-"""Tokens: one run in a word that is short enough to be pasted, and can be read.
+"""Tokens: a token describes one run in a short word, which a person can read and paste.
 
-``f1-a5-reply-lost``: the fault ``reply-lost`` at the fifth request of client a, the order being each in turn.
-``o1-3b,2a,a^,b``: three steps of b, two of a, an event for a, one step of b; then each in turn. The number is
-that of this notation. Steps are requests, so a token is valid as long as the clients make the same requests.
+``f1-a5-reply-lost``: the fault ``reply-lost`` at the fifth request of client a, while each client acts in
+turn. ``o1-3b,2a,a^,b``: three steps of b, two steps of a, an event for a, one step of b; then each client
+acts in turn. The 1 in ``f1`` and ``o1`` is the version of this notation. Steps are requests, so a token is
+valid as long as the clients make the same requests.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def of_actors(actors: Sequence[str]) -> str:
 
 
 def read(token: str) -> Cell | list[str]:
-    """Return the cell, or the actors, of a token.
+    """Return the cell or the actors of a token.
 
-    :raises ValueError: if it is none.
+    :raises ValueError: the text is not a token.
     """
     if (match := _FAULT.fullmatch(token)) and match[3] in faults.FAULTS:
         return Cell(match[1], int(match[2]), match[3])
@@ -40,14 +41,15 @@ def read(token: str) -> Cell | list[str]:
         runs = [_RUN.fullmatch(part) for part in match[1].split(",") if part]
         if all(runs):
             return [run[2] for run in runs if run for _ in range(int(run[1] or 1))]
-    raise ValueError(f"{token!r} is no token of a sweep; such are f1-a5-reply-lost and o1-3b,2a,a^,b")
+    raise ValueError(f"{token!r} is no token of a sweep. Examples of tokens: f1-a5-reply-lost, o1-3b,2a,a^,b")
 
 
 def check(token: str, *, in_ensemble: bool = False) -> None:
     """Check that a token can be replayed.
 
     :param in_ensemble: whether there is more than one server.
-    :raises ValueError: it is none, or its fault needs an ensemble, or must not have one.
+    :raises ValueError: the text is not a token, or its fault needs an ensemble, or is only for a single
+        server.
     """
     found = read(token)
     if isinstance(found, Cell):

@@ -1,16 +1,19 @@
-"""What programs may ask of the sweep, by ``POST http://127.0.0.1:PORT/sweep/...``.
+"""The requests that a program may send to the sweep, by ``POST http://127.0.0.1:PORT/sweep/...``.
 
 =========================================  ================================================================
-``/sweep/start``, ``/sweep/stop``          from here on requests are steps; they are no more
-``/sweep/point?client=a``                  let the other clients come first here, in some runs
-``/sweep/enter?client=a&what=lock&most=1`` assert that at most so many clients are inside of it
-``/sweep/leave?client=a&what=lock``        the client is outside again
-``/sweep/next``                            the last run is over; the body says what was wrong in it, and is
-                                           empty otherwise. Answers with the addresses for the next run when
-                                           it begins, ``NAME=HOST:PORT`` a line; 204 when there is none
+``/sweep/start``                           from here on, requests are steps
+``/sweep/stop``                            from here on, requests are not steps
+``/sweep/point?client=a``                  a step without a request: in some runs, other clients act first
+``/sweep/enter?client=a&what=lock&most=1`` assert that at most ``most`` clients are inside of ``what``
+``/sweep/leave?client=a&what=lock``        the client is outside of ``what`` again
+``/sweep/next``                            the last run is over. The body says what was wrong in the run; an
+                                           empty body means that the run passed. The answer comes when the
+                                           next run begins: its addresses, ``NAME=HOST:PORT`` a line; or the
+                                           status 204, when there is no next run
 =========================================  ================================================================
 
-Each answer comes when the program may continue. A web page is refused, as by the server's own HTTP.
+Each answer comes when the program may continue. A request of a web page is refused, as in the server's HTTP
+API.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ _SHOWN: Final = 500  # characters of what a program says
 class Scene:
     """One run, as programs see it.
 
-    :ivar starts: whether a program has said where its steps begin.
+    :ivar starts: whether a program has sent ``/sweep/start``.
     """
 
     def __init__(self, stage: Stage, lab: BaseLab, outcome: Outcome, hosts: Mapping[str, str]) -> None:
@@ -45,11 +48,12 @@ class Scene:
 
 
 class Desk:
-    """
+    """Answers the requests of programs.
+
     :ivar scene: the present run.
     :ivar asked: how many requests have come.
-    :ivar waiting: set while a program waits for the next run.
-    :ivar verdict: what the program has said of the last run.
+    :ivar waiting: an event that is set while a program waits for the next run.
+    :ivar verdict: what the program has said about the last run.
     """
 
     def __init__(self) -> None:
@@ -69,19 +73,19 @@ class Desk:
             "next": self._next,
         }
 
-    # --- for whoever makes the runs ----------------------------------------------------------------------
+    # --- for the side that makes the runs ----------------------------------------------------------------
 
     async def serve(self, end: Callable[[], Awaitable[None]]) -> None:
-        """Be there for a run, after the programs of another subject have ended.
+        """Prepare for a run: first end the programs of another subject.
 
-        :param end: ends the programs of this run.
+        :param end: a function that ends the programs of this run's subject.
         """
         if self._end_former not in (None, end):
             await self._end_former()
         self._end_former = end
 
     async def hand_out(self) -> str:
-        """Make a kept program do the current run. Returns the program's verdict."""
+        """Have a kept program make the current run; return the program's verdict."""
         await self.waiting.wait()
         self.waiting = trio.Event()
         self._go.set()
@@ -89,14 +93,14 @@ class Desk:
         return self.verdict
 
     async def close(self) -> None:
-        """Tell a program that waits that there is no further run, and end it."""
+        """Tell a waiting program that there is no further run, and end the program."""
         self._over = True
         self._go.set()
         if self._end_former is not None:
             await self._end_former()
 
     def forget(self) -> None:
-        """Wait for another program: the one before has ended."""
+        """Forget the program that has ended, and wait for the next program."""
         self._go.set()
         self._go = trio.Event()
         self.waiting = trio.Event()
@@ -110,7 +114,7 @@ class Desk:
             check_page(request, ["127.0.0.1"])
             route = self._routes.get(request.path.removeprefix("/sweep/"))
             if route is None:
-                raise ApiError(404, f"there are /sweep/{', /sweep/'.join(self._routes)}")
+                raise ApiError(404, f"use one of /sweep/{', /sweep/'.join(self._routes)}")
             if request.method != "POST":
                 raise ApiError(405, "use POST")
             if self.scene is None:
@@ -136,7 +140,7 @@ class Desk:
     async def _enter(self, scene: Scene, request: Request) -> Response:
         client, most = _client(scene, request), request.arguments.get("most", "1")
         if not (most.isascii() and most.isdecimal()):
-            raise ApiError(400, f"most is a number of clients, not {most[:_SHOWN]!r}")
+            raise ApiError(400, f"most must be a number of clients, not {most[:_SHOWN]!r}")
         await scene.stage.point(client)
         try:
             scene.lab.enter(_what(request), int(most), client)
@@ -155,7 +159,7 @@ class Desk:
 
     async def _next(self, scene: Scene, request: Request) -> Response:
         if self.waiting.is_set():
-            raise ApiError(409, "another program waits for the next run already")
+            raise ApiError(409, "another program already waits for the next run")
         self.verdict = request.body.decode("utf-8", "replace").strip()[:_SHOWN]
         self._go = go = trio.Event()
         self.waiting.set()
@@ -166,10 +170,13 @@ class Desk:
 
 
 def _client(scene: Scene, request: Request) -> str:
-    """:raises ApiError: the request names no client."""
+    """Return the name of the client that the request names.
+
+    :raises ApiError: the request names no client of this run.
+    """
     name = request.arguments.get("client", "")
     if name not in scene.hosts:
-        raise ApiError(400, f"client is one of {', '.join(scene.hosts)}, not {name[:_SHOWN]!r}")
+        raise ApiError(400, f"client must be one of {', '.join(scene.hosts)}, not {name[:_SHOWN]!r}")
     return name
 
 

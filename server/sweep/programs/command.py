@@ -28,14 +28,14 @@ from .subject import CannotRun, Options, Programs
 PROG: Final = "pyzk-sweep"
 _FOUND, _USAGE, _NOT_CONTROLLED = 1, 2, 3
 _TIMEOUT: Final = 30.0
-"""Seconds that a program has for sending a request, and again for taking the answer."""
+"""The seconds in which a program must send a request, and in which it must then read the answer."""
 _UNREAD: Final = 2**20  # bytes
 _SIGNALS: Final = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 HAS_GROUPS: Final = hasattr(os, "killpg")
 
 
 class _Ended(Exception):
-    """A signal ends the sweep; first the programs are killed."""
+    """A signal has come. The sweep kills the programs, and then ends."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -47,41 +47,53 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog=PROG,
         usage=f"{PROG} [option ...] -- COMMAND [argument ...]",
-        description="Run a command again and again: with each fault at each request of its clients, and with "
-        "their requests in every order. Say which of these runs fail.",
-        epilog="COMMAND connects its clients to the addresses in ZOOKEEPER_HOSTS_A, ZOOKEEPER_HOSTS_B, ... "
-        "and ends with a status other than 0 if something is wrong. Exit status: 0 nothing fails, 1 "
-        "something does, 2 the command line is wrong or COMMAND cannot be run, 3 the order of requests is "
-        "not under control.",
+        description="Run a command many times: with each fault at each request of its clients, and with the "
+        "requests in every order. Report the runs that fail.",
+        epilog="COMMAND must connect its clients to the addresses in ZOOKEEPER_HOSTS_A, ZOOKEEPER_HOSTS_B, "
+        "... and must end with a status other than 0 if something is wrong. Exit status: 0 if no run fails, "
+        "1 if a run fails, 2 if the command line is wrong or COMMAND cannot be run, 3 if the sweep does not "
+        "control the order of requests.",
     )
     made.add_argument(
-        "--clients", default="a,b", metavar="NAMES", help="names of lower-case letters; default: %(default)s"
+        "--clients",
+        default="a,b",
+        metavar="NAMES",
+        help="the clients' names, of lower-case letters; default: %(default)s",
     )
     made.add_argument(
         "--each",
         action="store_true",
-        help="start COMMAND once for each client, all at once; ZOOKEEPER_HOSTS is the client's own address",
+        help="start COMMAND once for each client, all at once; ZOOKEEPER_HOSTS is the address of its client",
     )
-    made.add_argument("--before", metavar="LINE", help="a line for the shell, before each run")
-    made.add_argument(
-        "--after", metavar="LINE", help="a line for the shell that checks the data after each run"
-    )
+    made.add_argument("--before", metavar="LINE", help="a shell command that runs before each run")
+    made.add_argument("--after", metavar="LINE", help="a shell command that checks the data after each run")
     made.add_argument(
         "--faults",
         default="zookeeper",
         metavar="NAMES",
-        help=f"of {', '.join(name for name, fault in FAULTS.items() if fault.of != 'ensemble')}; "
-        "zookeeper for all that a ZooKeeper shows, keeper for swap too, none; default: %(default)s",
+        help=f"the faults: {', '.join(name for name, fault in FAULTS.items() if fault.of != 'ensemble')}; "
+        "or zookeeper: all faults of a ZooKeeper; keeper: these faults and swap; none; default: %(default)s",
     )
     made.add_argument(
-        "--orders", choices=("some", "all", "none"), default="some", help="default: %(default)s"
+        "--orders",
+        choices=("some", "all", "none"),
+        default="some",
+        help="as many orders as fit into the budget, all orders, or none; default: %(default)s",
     )
     made.add_argument(
-        "--budget", type=_seconds, default=60.0, metavar="SECONDS", help="of real time; default: 60"
+        "--budget",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="the seconds of real time for the sweep; default: 60",
     )
-    made.add_argument("--replay", metavar="TOKEN", help="run only this, out of a report")
+    made.add_argument("--replay", metavar="TOKEN", help="run only this token from a report")
     made.add_argument(
-        "--allow", action="append", default=[], metavar="GLOB", help="cells that may fail: '*-gone-after'"
+        "--allow",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="cells that may fail, such as '*-gone-after'; may be given more than once",
     )
     made.add_argument(
         "--session-timeout",
@@ -95,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
         type=_seconds,
         default=10.0,
         metavar="SECONDS",
-        help="a run without a request for so long hangs; default: 10",
+        help="after this time without a request, a run counts as hung; default: 10",
     )
     made.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     made.add_argument("--html", type=Path, metavar="FILE", help="write a page that plays the findings")
@@ -105,26 +117,30 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status.
+    """Run the command ``pyzk-sweep``; return its exit status.
 
     :param argv: the arguments without the program's name; by default the arguments of the process.
-    :raises SystemExit: for a wrong command line, and after ``--help`` and ``--version``.
+    :raises SystemExit: the command line is wrong, or has ``--help`` or ``--version``.
     """
     made = parser()
     arguments = made.parse_args(argv)
     if not HAS_GROUPS:
-        made.error(f"{sys.platform} has no process groups, by which all that a command has started is ended")
+        made.error(
+            f"{sys.platform} has no process groups, with which a sweep ends the processes of a command"
+        )
     clients = tuple(arguments.clients.split(","))
     if len(set(clients)) < len(clients) or not all(
         name.isascii() and name.isalpha() and name.islower() and len(name) < 24 for name in clients
     ):
-        made.error(f"--clients are names of lower-case letters, such as a,b: not {arguments.clients!r}")
+        made.error(
+            f"--clients must be different names of lower-case letters, such as a,b: not {arguments.clients!r}"
+        )
     try:
         faults = chosen(_names(arguments.faults))
     except ValueError as error:
         made.error(f"--faults: {error}")
     if not 200 <= arguments.session_timeout <= 60_000:
-        made.error(f"--session-timeout is 200 to 60000 ms, not {arguments.session_timeout}")
+        made.error(f"--session-timeout must be 200 to 60000 ms, not {arguments.session_timeout}")
     if arguments.replay is not None:
         try:
             tokens.check(arguments.replay)
@@ -201,12 +217,15 @@ async def _sweep(options: Options, plan: explore.Plan, token: str | None) -> Rep
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as errors:
             raise innermost(errors) from None
-    _say(f"{programs.runs} runs; programs are taken to wait when {programs.quiet.words}")
+    _say(f"{programs.runs} runs; the sweep assumes that all programs wait when {programs.quiet.words}")
     return Report(results, " ".join(options.command))
 
 
 async def _end_at_signal(signals: AsyncIterator[int]) -> None:
-    """:raises _Ended: a signal has come."""
+    """Wait for a signal.
+
+    :raises _Ended: a signal has come.
+    """
     async for number in signals:
         raise _Ended(number)
 

@@ -12,14 +12,14 @@ from ....blocking import ZooKeeper, connect
 
 
 def main() -> None:
-    """Make run after run, until there is no further one."""
+    """Make one run after the other, until there is no further run."""
     verdict = ""
     while hosts := _ask("next", verdict):
         verdict = _run(dict(line.split("=") for line in hosts.splitlines()))
 
 
 def _run(hosts: dict[str, str]) -> str:
-    """Returns what is wrong; empty if nothing is wrong."""
+    """Make one run; return what is wrong, or an empty string if nothing is wrong."""
     with connect(hosts["a"]) as first, connect(hosts["b"]) as second:
         first.create("/number", b"0")
         _ask("start")

@@ -1,4 +1,4 @@
-"""The processes of a run: started in a session of their own, killed at its end."""
+"""The processes of a run: each program starts in its own session (setsid), and is killed after the run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Final
 import trio
 
 _KEPT: Final = 8 * 1024
-"""The number of bytes kept of a program's output: the last bytes."""
+"""The number of bytes of a program's output that are kept. These are the last bytes."""
 _RECEIVE: Final = 64 * 1024  # bytes
 _LAST_WORDS: Final = 0.2
 """Seconds for reading the rest of the output after a program has ended."""
 
 
 class Running:
-    """A program that runs. The end of its standard output and error is kept.
+    """A program that runs. It keeps the end of the program's standard output and standard error.
 
-    :ivar ended: set when the program itself has ended.
+    :ivar ended: an event that is set when the program itself has ended.
     """
 
     def __init__(self, process: trio.Process) -> None:
@@ -32,7 +32,7 @@ class Running:
 
     @property
     def leader(self) -> int:
-        """The process that leads the session of all that the program starts."""
+        """The id of the process that leads the session (setsid) of the program and of its child processes."""
         return self._process.pid
 
     @property
@@ -59,13 +59,12 @@ class Running:
     async def wait(self) -> None:
         """Wait until the program has ended and its output is read."""
         await self._process.wait()
-        with trio.move_on_after(_LAST_WORDS):  # a process that it has started may write on
+        with trio.move_on_after(_LAST_WORDS):  # a child process may continue to write
             await self._read.wait()
         self.ended.set()
 
     async def kill(self) -> None:
-        """Kill the program and all processes that it has started, except those that began their own
-        session."""
+        """Kill the program and its child processes, but not those that began their own session (setsid)."""
         with trio.CancelScope(shield=True):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -75,7 +74,7 @@ class Running:
 
 
 async def start(command: Sequence[str], environment: Mapping[str, str], nursery: trio.Nursery) -> Running:
-    """Start a program. Kill it before the nursery ends.
+    """Start a program. The caller must kill the program before the nursery ends.
 
     :raises OSError: the command cannot be run.
     """

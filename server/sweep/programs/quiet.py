@@ -2,11 +2,12 @@
 
 The rules:
 
-1. Where there is ``/proc``, a thread waits if the kernel says that it sleeps. All threads of the programs
-   must sleep at two looks, and none may have run in between. Meanwhile nothing may have arrived.
-2. On other systems, and for programs that cannot be watched, they wait if nothing has arrived for some
-   milliseconds. That is a guess, and reports say so.
-3. A program that sleeps for a time that it chose waits too. Nobody can see when it continues.
+1. Where there is ``/proc``, a thread waits if the kernel says that the thread sleeps. The sweep checks all
+   threads of the programs twice. At both checks all threads must sleep. Between the checks no thread may have
+   run, and no message may have arrived.
+2. On other systems, the programs wait if no message has arrived for 20 ms. This is a guess, and the last line
+   of the sweep says so.
+3. A program that sleeps for a chosen time also counts as waiting. The sweep cannot know when it continues.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from typing import Final, Protocol
 import trio
 import trio.testing
 
-_BETWEEN: Final = 0.0003  # seconds between the two looks of rule 1
-_AGAIN: Final = 0.001  # seconds until the next look at programs that run
+_BETWEEN: Final = 0.0003  # seconds between the two checks of rule 1
+_AGAIN: Final = 0.001  # seconds until the next check of programs that run
 _GUESS: Final = 0.02
-"""Seconds without a message after which programs are taken to wait (rule 2)."""
+"""The seconds without a message after which programs count as waiting (rule 2)."""
 _ASLEEP: Final = frozenset((b"S", b"Z", b"X", b"I"))
-"""States of threads that wait, or have ended. Threads that wait for a disk (D) continue by themselves."""
+"""The states of threads that wait or have ended. A thread in state D (disk) continues by itself."""
 
 
 class Quiet(Protocol):
     """Waits until all programs wait.
 
-    :ivar words: how that is known.
+    :ivar words: the sign by which the sweep knows that all programs wait.
     """
 
     words: str
@@ -41,15 +42,15 @@ class Quiet(Protocol):
     async def settle(self, arrived: Callable[[], Hashable]) -> None:
         """Return when all programs wait.
 
-        :param arrived: changes with each message that comes to the server.
+        :param arrived: a function whose result changes with each message that comes to the server.
         """
 
 
 class ByProc:
-    """Rule 1.
+    """Waits by rule 1.
 
-    :param leaders: the processes that began the sessions (setsid) to which the programs belong; None while
-        one is about to be started.
+    :param leaders: a function that returns the ids of the processes that began the sessions (setsid) of the
+        programs. It returns None while a program is starting.
     """
 
     words = "the threads of all programs sleep (/proc)"
@@ -57,7 +58,7 @@ class ByProc:
     def __init__(self, leaders: Callable[[], Iterable[int] | None]) -> None:
         self._leaders = leaders
         self._known: set[int] = set()
-        self._processes: dict[int, bool] = {}  # whether it is one of the programs
+        self._processes: dict[int, bool] = {}  # by id: whether the process belongs to the programs
         self._threads: dict[tuple[int, str], _Thread] = {}
 
     async def settle(self, arrived: Callable[[], Hashable]) -> None:
@@ -67,14 +68,16 @@ class ByProc:
             if before[1] is None:
                 await trio.sleep(_AGAIN)
                 continue
-            time.sleep(_BETWEEN)  # in this thread: nobody is served between the two looks
+            time.sleep(
+                _BETWEEN
+            )  # it blocks this thread, so the server handles nothing between the two checks
             if self._look() == before[1]:
                 await trio.testing.wait_all_tasks_blocked()
                 if arrived() == before[0]:
                     return
 
     def _look(self) -> dict[tuple[int, str], bytes] | None:
-        """Return how often each thread has run; None if one of them runs."""
+        """Return how often each thread has run; None if a thread runs now."""
         found: dict[tuple[int, str], bytes] = {}
         leaders = self._leaders()
         if leaders is None:
@@ -83,7 +86,7 @@ class ByProc:
             try:
                 names = os.listdir(f"/proc/{process}/task")
             except OSError:
-                continue  # it has ended
+                continue  # the process has ended
             for name in names:
                 counted = self._thread(process, name)
                 if counted is None:
@@ -104,8 +107,8 @@ class ByProc:
             return b"ended"
 
     def _find_processes(self, leaders: set[int]) -> list[int]:
-        """List the processes of the programs. A process whose parent has ended is known by its session."""
-        if leaders != self._known:  # a process that was about to begin its session may be one of them
+        """List the processes of the programs. Their session shows that they belong to a program."""
+        if leaders != self._known:  # a known process may have begun its session after the last check
             self._known = leaders
             self._processes.clear()
         there = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
@@ -124,7 +127,7 @@ class ByProc:
 
 
 class _Thread:
-    """The two files that tell of one thread, which stay open: to open them takes longer than to read them."""
+    """The two files with the state of a thread. They stay open, because opening takes longer than reading."""
 
     def __init__(self, folder: str) -> None:
         self._state = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
@@ -135,7 +138,7 @@ class _Thread:
             raise
 
     def look(self) -> bytes | None:
-        """Return how often it has run, and for how long; None if it runs."""
+        """Return how often and for how long the thread has run; None if it runs now."""
         state = os.pread(self._state, 512, 0).rpartition(b") ")[2][:1]
         return os.pread(self._ran, 64, 0) if state in _ASLEEP else None
 
@@ -145,9 +148,9 @@ class _Thread:
 
 
 class ByTime:
-    """Rule 2."""
+    """Waits by rule 2."""
 
-    words = f"nothing arrives for {_GUESS * 1000:.0f} ms (this platform does not tell which threads sleep)"
+    words = f"no message arrives for {_GUESS * 1000:.0f} ms (this platform does not show which threads sleep)"
 
     async def settle(self, arrived: Callable[[], Hashable]) -> None:
         before = None
@@ -161,7 +164,7 @@ class ByTime:
 
 
 def detector(leaders: Callable[[], Iterable[int] | None]) -> ByProc | ByTime:
-    """Return the best that this platform has."""
+    """Return the best detector for this platform."""
     return ByProc(leaders) if sys.platform == "linux" and _tells_of_threads() else ByTime()
 
 

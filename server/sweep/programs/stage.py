@@ -1,4 +1,4 @@
-"""The stage of a run whose clients are programs: their clocks run."""
+"""The stage of a run whose clients are programs, with clocks that run in real time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .quiet import ByProc, ByTime
 
 _POLL: Final = 0.002  # seconds
 _TIMERS: Final = 1.2
-"""Seconds for a client whose turn it is. Before a client tries again it waits for up to 0.14 s (kazoo) or 1 s
-(Java)."""
+"""The seconds in which a client must act when its turn comes. Before a client connects again, it waits up to
+0.14 s (kazoo) or 1 s (Java)."""
 
 
 class ProgramClients:
@@ -38,7 +38,7 @@ class ProgramClients:
 
     @property
     def busy(self) -> float:
-        """For how many seconds a program has been running without a pause."""
+        """The seconds for which at least one program has been running without a pause."""
         return max(0.0, trio.current_time() - self._began)
 
     @property
@@ -52,9 +52,10 @@ class ProgramClients:
 
 
 class ProgramStage(Stage):
-    """
-    :ivar hurried: whether a client that is cut off loses its session at once. Otherwise it is cut off for as
-        long as its session lasts.
+    """A stage for programs.
+
+    :ivar hurried: whether a client that is cut off loses its session at once. If not, the client is cut off
+        until its session expires.
     """
 
     hurried = True
@@ -76,8 +77,7 @@ class ProgramStage(Stage):
         return super()._choices()
 
     def _make(self, choices: dict[str, Any]) -> None:
-        """Make a step, when the client whose turn it is has connected. The client may be sleeping before it
-        connects."""
+        """Make a step when the next client has connected. The client may sleep before it connects."""
         wanted, now = self._order.wanted, trio.current_time()
         if wanted is not None and wanted not in choices:
             self._waits_since = self._waits_since or now
@@ -97,7 +97,7 @@ class ProgramStage(Stage):
 
 
 def places(server: LocalServer, clients: Sequence[str]) -> dict[str, str]:
-    """Say where each client waits, as far as the server knows."""
+    """Return where each client waits, in words, as far as the server knows."""
     found = dict.fromkeys(clients, "has no session")
     for session in server.sessions():
         name = server.running.names[session.id]

@@ -2,14 +2,16 @@
 
 The rules:
 
-1. The first run of all is a rehearsal, in which everything passes. It shows how the command wants to be run:
-   a command that ends is started for each run; one that asks for the next run (:mod:`.asking`) is kept.
-2. A run is over when all programs have ended, or when the kept one asks for the next run. It hangs if for
-   some seconds no request comes, none can go on, and no program runs; or if one runs for far longer.
-3. An exit status of 0 passes. After a fault that ends a session, status 75 says that the program has given up
-   for that reason. All other statuses fail.
-4. At first a fault that ends a session ends it at once. The client hears of that after the others, as never
-   in reality: so a run that fails counts only if it fails again where the session lasts its whole time.
+1. The first of all runs is a rehearsal, in which all messages pass. The rehearsal shows how to run the
+   command: a command that ends is started again for each run. A command that asks for the next run
+   (:mod:`.asking`) is kept.
+2. A run is over when all programs have ended, or when the kept program asks for the next run. A run hangs if
+   no program runs and no step is made for ``patience`` seconds, or if a program runs for 6 times as long.
+3. Exit status 0 means that the run passes. After a fault that ends a session, exit status 75 means that the
+   program has given up for that reason. Any other exit status means that the run fails.
+4. In the first attempt, a fault that ends a session ends it at once. Then the client hears of the end later
+   than the other clients, which never happens in reality. So a run that fails is repeated with a session that
+   lasts its whole time, and counts only if it fails again.
 """
 
 from __future__ import annotations
@@ -38,30 +40,31 @@ from .quiet import ByProc, ByTime, detector
 from .stage import ProgramClients, ProgramStage, places
 
 GAVE_UP: Final = 75
-"""The exit status of a program that ends because its session has ended; EX_TEMPFAIL of sysexits.h."""
+"""The exit status of a program that ends because its session has ended (EX_TEMPFAIL of sysexits.h)."""
 _TICK: Final = 100  # ms
 _SILENT: Final = 1.0
-"""Seconds without progress after which a line says so."""
+"""The seconds without progress after which the sweep writes a line."""
 _BETWEEN_LINES: Final = 5.0  # seconds
 _MOST_BUSY: Final = 6
-"""For how many times the patience a program may run without a request."""
-_LOOK: Final = 0.05  # seconds between two looks at the progress of a run
+"""How many times the patience a program may run without a request."""
+_LOOK: Final = 0.05  # seconds between two checks of the progress of a run
 
 
 class CannotRun(Exception):
-    """A command cannot be run, or a command that must run before it fails."""
+    """The command cannot be run, or the command of ``--before`` fails."""
 
 
 @attrs.frozen
 class Options:
-    """
+    """The options of a sweep of programs.
+
     :ivar command: the command to run, with its arguments.
     :ivar clients: the names of the clients.
-    :ivar each: whether the command runs once for each client.
-    :ivar before: a line for the shell that runs before each run.
-    :ivar after: one that checks each run, when all sessions have ended.
-    :ivar session_timeout: the longest that the server grants, in ms.
-    :ivar patience: seconds after which a run without a step hangs.
+    :ivar each: whether the command is started once for each client.
+    :ivar before: a shell command that runs before each run.
+    :ivar after: a shell command that checks each run, when all sessions have ended.
+    :ivar session_timeout: the longest session timeout that the server grants, in ms.
+    :ivar patience: the seconds after which a run without a step hangs.
     """
 
     command: Sequence[str]
@@ -74,12 +77,14 @@ class Options:
 
 
 class Programs:
-    """A :class:`..subject.Subject`. Its methods are called in a thread of their own.
+    """A :class:`..subject.Subject` whose clients are programs. Its methods run in a thread without trio.
 
-    :param nursery: for a program that is kept.
-    :param url: where programs ask (:mod:`.asking`).
-    :param say: shows a line.
-    :ivar runs: how many have been.
+    :param options: the options of the sweep.
+    :param desk: the desk that answers the programs.
+    :param url: the URL of the desk (:mod:`.asking`).
+    :param nursery: the nursery for a program that is kept.
+    :param say: a function that shows a line.
+    :ivar runs: how many runs have been made.
     """
 
     is_exact = False
@@ -115,10 +120,10 @@ class Programs:
         return race
 
     def rehearse(self) -> None:
-        """Rule 1.
+        """Make the rehearsal (rule 1).
 
         :raises CannotRun: the command cannot be run.
-        :raises NotControlled: it does not connect.
+        :raises NotControlled: no program connects.
         """
         trio.from_thread.run(self._rehearse)
 
@@ -149,7 +154,7 @@ class Programs:
         }
         with no_log():
             async with open_server(**settings, record=False) as server:
-                # Clients of Java and Go wait for a second when they have tried all addresses.
+                # A client of Java or Go waits for 1 s when it has tried all addresses.
                 hosts = {name: ",".join([server.endpoint(name).hosts] * 3) for name in self._options.clients}
                 clients = ProgramClients(server, self._desk, self.quiet)
                 stage = ProgramStage(clients, order, cell, outcome)
@@ -180,7 +185,7 @@ class Programs:
                 nursery.start_soon(self._watch, scene, clients, patience)
                 gave_up = await self._act(scene, excused, nursery, rehearse)
             if patience.cancelled_caught:
-                outcome.judge("hang", "nobody acts any more")
+                outcome.judge("hang", "no client acts any more")
                 outcome.waiting.update(places(server, options.clients))
             if rehearse:
                 self._starts = scene.starts
@@ -199,7 +204,7 @@ class Programs:
                 outcome.written = written
 
     async def _act(self, scene: Scene, excused: str | None, nursery: trio.Nursery, rehearse: bool) -> bool:
-        """Have the programs make the run. Returns whether one gave up for a reason that it may have."""
+        """Have the programs make the run. Return whether a program gave up, and the fault allows it."""
         if self._is_kept:
             if not self._running:
                 await self._start(scene, self._nursery)
@@ -226,7 +231,7 @@ class Programs:
             nursery.start_soon(_then, act, nursery.cancel_scope)
             nursery.start_soon(_then, program.ended.wait, nursery.cancel_scope)
         if verdict is None:
-            scene.outcome.judge("error", f"the program has ended, with exit status {program.status}")
+            scene.outcome.judge("error", f"the program ended with exit status {program.status}")
             scene.outcome.written = program.written
         elif verdict == "gave up" and excused is not None:
             return True
@@ -277,7 +282,7 @@ class Programs:
         return None if self._is_starting else [each.leader for each in self._running]
 
     async def _end_all(self) -> None:
-        """End the programs that are left, also the one that is kept."""
+        """End all programs that still run, and also a kept program."""
         for program in self._running:
             await program.kill()
         self._running.clear()
@@ -287,7 +292,10 @@ class Programs:
     # --- what comes before and after ---------------------------------------------------------------------
 
     async def _shell(self, line: str | None, server: LocalServer, option: str) -> None:
-        """:raises CannotRun: it fails."""
+        """Run a line in the shell, unless the line is None.
+
+        :raises CannotRun: the shell command fails.
+        """
         if line is not None:
             status, written = await self._shell_status(line, server)
             if status:
@@ -304,13 +312,13 @@ class Programs:
                 await program.kill()
             nursery.cancel_scope.cancel()
         if patience.cancelled_caught:
-            return 124, f"it has not ended in {self._options.patience:g} s"
+            return 124, f"the shell command has not ended in {self._options.patience:g} s"
         return program.status, program.written
 
     # --- progress ----------------------------------------------------------------------------------------
 
     async def _watch(self, scene: Scene, clients: ProgramClients, patience: trio.CancelScope) -> None:
-        """End a run that makes no progress, and say so before."""
+        """End a run that makes no progress. Before the end, write a line that says where its clients wait."""
         server = clients.server
         last, since = None, time.monotonic()
         while True:
@@ -341,7 +349,7 @@ async def _then(wait: Callable[[], Any], scope: trio.CancelScope) -> None:
 
 
 def _environment(hosts: str) -> dict[str, str]:
-    # ZOOKEEPER_HOSTS is what clients are told to look at; PYZK_HOSTS is for pyzk itself.
+    # Clients of the program read ZOOKEEPER_HOSTS; the command pyzk reads PYZK_HOSTS.
     return {"ZOOKEEPER_HOSTS": hosts, "PYZK_HOSTS": hosts}
 
 

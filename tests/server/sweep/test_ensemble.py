@@ -184,7 +184,7 @@ def test_faults_and_servers_that_do_not_fit() -> None:
         sweep(idle, faults=["lag-own"])
     with pytest.raises(ValueError, match="leader-mid needs an ensemble"):
         sweep(idle, replay="f1-a1-leader-mid")
-    with pytest.raises(ValueError, match="restart-empty is for a single server"):
+    with pytest.raises(ValueError, match="restart-empty is only for a single server"):
         sweep(idle, faults=["restart-empty"], ensemble=3)
     with pytest.raises(ValueError, match="3 servers or more, not 2"):
         sweep(idle, ensemble=2)

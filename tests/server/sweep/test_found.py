@@ -14,7 +14,7 @@ from pyzk.server.sweep import SweepFailed, sweep
 EXAMPLES = Path(__file__).parents[3] / "examples" / "found"
 CELLS = {
     "kazoo_counter": ("f1-a3-reply-lost", "two were added, and it is not 2"),
-    "kazoo_double_barrier": ("f1-a2-cut-after", "nobody acts any more"),
+    "kazoo_double_barrier": ("f1-a2-cut-after", "no client acts any more"),
     "kazoo_locking_queue": ("f1-b5-reply-lost", "a wait of 60 s did not see it"),
     "kazoo_locking_queue_watch": ("f1-consumer1-cut-after", "a wait of 30 s did not see it"),
     "kazoo_queue": ("f1-a4-reply-lost", "two entries were put, and these came"),

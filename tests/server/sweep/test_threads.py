@@ -101,7 +101,7 @@ def test_a_lost_reply_that_kazoo_s_counter_counts_twice() -> None:
 
 def test_a_deadlock_is_seen_and_its_threads_are_ended() -> None:
     outcome = repeated(crossed_locks)
-    assert (outcome.verdict, outcome.detail) == ("hang", "nobody acts any more")
+    assert (outcome.verdict, outcome.detail) == ("hang", "no client acts any more")
     assert set(outcome.waiting) == {"a", "b"}
     assert all("test_threads.py" in where and "lock.py" in where for where in outcome.waiting.values())
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("client ")]

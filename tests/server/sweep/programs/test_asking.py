@@ -40,12 +40,12 @@ sys.exit(5)
     ("ask", "status", "said"),
     [
         ('"/sweep/point?client=a"', 200, "200 OK"),
-        ('"/sweep/point?client=c"', 400, "client is one of a, b, not 'c'"),
-        ('"/sweep/point"', 400, "client is one of a, b, not ''"),
-        ('"/sweep/enter?client=a&most=x"', 400, "most is a number of clients, not 'x'"),
+        ('"/sweep/point?client=c"', 400, "client must be one of a, b, not 'c'"),
+        ('"/sweep/point"', 400, "client must be one of a, b, not ''"),
+        ('"/sweep/enter?client=a&most=x"', 400, "most must be a number of clients, not 'x'"),
         ('"/sweep/leave?client=a"', 200, "200 OK"),
         ('"/sweep/stop"', 200, "200 OK"),
-        ('"/sweep/finish"', 404, "there are /sweep/start, /sweep/stop"),
+        ('"/sweep/finish"', 404, "use one of /sweep/start, /sweep/stop"),
         ('"/sweep/start", method="GET"', 405, "use POST"),
         ('"/sweep/start", {"Origin": "http://example.com"}', 403, "a web page may have sent it"),
         ('"/sweep/start", {"Host": "example.com"}', 403, "a web page may have sent it"),
@@ -93,6 +93,6 @@ async def test_only_one_program_waits_for_the_next_run(autojump_clock: trio.test
         nursery.start_soon(ask)
         await trio.sleep(1)
         await ask()
-        assert answers == [(409, b"another program waits for the next run already")]
+        assert answers == [(409, b"another program already waits for the next run")]
         await desk.close()
     assert answers[1:] == [(204, b"")]

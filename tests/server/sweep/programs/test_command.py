@@ -131,7 +131,7 @@ sys.exit(leader != %r)
 def test_what_fails_without_a_fault(sweep: Sweep, program: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep(program("connect('a').create('/n'); print('no \\x1b[31m'); sys.exit(4)")) == 1
     report = capsys.readouterr().out
-    assert "it fails without any fault" in report
+    assert "it fails without a fault" in report
     assert "error: the command ended with exit status 4" in report
     assert "\x1b" not in report, "no control character of a program reaches the terminal"
 
@@ -152,7 +152,7 @@ time.sleep(1000)
 """
     assert sweep("--patience", "0.3", "--clients", "a", program(waits)) == 1
     report = capsys.readouterr().out
-    assert "hang: nobody acts any more" in report
+    assert "hang: no client acts any more" in report
     assert "a watches /never" in report
     processes = mark.read_text().split()
     assert len(processes) > 2
@@ -247,7 +247,7 @@ def test_a_program_that_is_kept(sweep: Sweep, program: Write, capsys: pytest.Cap
 
 def test_a_kept_program_that_ends(sweep: Sweep, program: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep(*NO_FAULTS, program(KEPT.replace('    ask("stop")', "    sys.exit(9)"))) == 1
-    assert "error: the program has ended, with exit status 9" in capsys.readouterr().out
+    assert "error: the program ended with exit status 9" in capsys.readouterr().out
 
 
 def test_a_command_that_does_not_connect(capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,8 +269,8 @@ def test_commands_that_cannot_be_run(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--clients", "a,a"], "--clients are names"),
-        (["--clients", "A"], "--clients are names"),
+        (["--clients", "a,a"], "--clients must be different names"),
+        (["--clients", "A"], "--clients must be different names"),
         (["--faults", "flood"], "there is no fault 'flood'"),
         (["--budget", "-1"], "invalid number of seconds"),
         (["--session-timeout", "1"], "200 to 60000 ms"),

@@ -61,7 +61,7 @@ def findings(folder: Path, command: Sequence[str], *options: str) -> dict[str, s
 
 def test_the_cell_of_the_go_lock(go_lock: list[str], tmp_path: Path) -> None:
     token = "f1-a4-cut-after"
-    assert findings(tmp_path, go_lock, *GO_LOCK, "--replay", token) == {token: "nobody acts any more"}
+    assert findings(tmp_path, go_lock, *GO_LOCK, "--replay", token) == {token: "no client acts any more"}
 
 
 def test_the_cell_of_the_barrier(barrier: list[str], tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_latch_that_does_not_lead_is_found_unaided(latch: list[str], tmp_pat
 
 @pytest.mark.skipif(not NIGHTLY, reason="it takes a minute: HYPOTHESIS_PROFILE=nightly")
 def test_the_go_lock_is_found_unaided(go_lock: list[str], tmp_path: Path) -> None:
-    assert "nobody acts any more" in findings(tmp_path, go_lock, *GO_LOCK).values()
+    assert "no client acts any more" in findings(tmp_path, go_lock, *GO_LOCK).values()
 
 
 @pytest.mark.skipif(not NIGHTLY, reason="it takes a minute: HYPOTHESIS_PROFILE=nightly")

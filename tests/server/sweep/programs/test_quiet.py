@@ -100,7 +100,7 @@ def test_where_the_kernel_does_not_tell_it_is_guessed(
     assert sweep("--faults", "none", program(ADD)) == 1
     said = capsys.readouterr()
     assert "the number is b'1'" in said.out
-    assert "nothing arrives for 20 ms (this platform does not tell which threads sleep)" in said.err
+    assert "no message arrives for 20 ms (this platform does not show which threads sleep)" in said.err
 
 
 def test_on_other_systems_it_is_refused(
