@@ -61,7 +61,7 @@ def make(path: Path, znodes: int) -> None:
 
 def measure(folder: Path) -> None:
     """Load and export a tree, and print what that takes."""
-    from pyzk.server.storage.engine import JournaledEngine
+    from pyzk.server.core.engine import Engine
     from pyzk.server.storage.snapshots import export
     from pyzk.server.storage.storage import Storage
 
@@ -69,7 +69,7 @@ def measure(folder: Path) -> None:
     began = time.perf_counter()
     storage = Storage(folder / "data", Settings())
     storage.load()
-    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=int(time.time() * 1000))
+    engine = storage.make_engine(Settings(), Engine, now=0, epoch=int(time.time() * 1000))
     loaded = time.perf_counter() - began
     tree = _resident() - before
     peak = _peak() - before

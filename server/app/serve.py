@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -11,7 +12,6 @@ from ..config.settings import Settings
 from ..control import serve_http
 from ..monitoring.server import MonitoredServer
 from ..net.clock import Clock
-from ..net.server import service_of
 from ..net.service import Service
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def serve(
     :param storage: keeps the data in files.
     :raises OSError: if an address cannot be bound.
     """
-    server = make_server(settings, Clock(follow_wall_clock=True), service_of(storage))
+    server = make_server(settings, Clock(follow_wall_clock=True), partial(Service, storage=storage))
     prepare(server)
     await server.run(task_status=task_status)
 

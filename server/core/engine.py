@@ -39,6 +39,7 @@ from .operations.writes import check_reaping
 from .reaper import Reaper
 from .sessions import RandomPool, Session, SessionTracker
 from .transactions import NO_REQUEST, Transactions
+from .tree import DataTree
 from .txn import CloseSession, Create, CreateSession, Refused
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Engine(Transactions):
 
     :param now: the monotonic time at the start, in ms.
     :param epoch: the wall-clock time at the start, in ms since the epoch.
+    :param tree: the tree; an empty one by default.
+    :param password_of: makes the password of a new session from its id; by default it is random.
     :cvar flag_by_default: the last byte of the answer to a handshake that has no such byte.
     :ivar epoch_offset: the difference in ms between wall-clock time and monotonic time. The owner of a clock
         may correct it.
@@ -70,12 +73,14 @@ class Engine(Transactions):
         now: int,
         epoch: int,
         random_bytes: Callable[[int], bytes] | None = None,
+        tree: DataTree | None = None,
+        password_of: Callable[[int], bytes] | None = None,
     ) -> None:
-        super().__init__(settings, epoch)
+        super().__init__(settings, epoch, tree)
         self.started = now
         self.epoch_offset = epoch - now
         self._random_bytes = random_bytes or RandomPool().take
-        self.sessions = SessionTracker(settings.tick_time, epoch, self.password_of)
+        self.sessions = SessionTracker(settings.tick_time, epoch, password_of or self.password_of)
         self.reaper = Reaper(self.tree, settings, now)
         self._served: dict[int, Client] = {}  # session id: the connection that serves it
         self._now = now

@@ -8,7 +8,7 @@ transaction's session. The rules are at the head of :mod:`.engine`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ...protocol.constants import Perms
 from ...protocol.errors import ZooKeeperError
@@ -34,37 +34,67 @@ NotePart: TypeAlias = Callable[[type[Effect], Any, Znode, Any], object]
 the znode that was changed."""
 
 
+class TransactionLog(Protocol):
+    """Keeps all transactions in files. The methods have the arguments of the methods of
+    :class:`Transactions` that have the same names."""
+
+    def written(
+        self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
+    ) -> None:
+        """Log a write, and let the engine announce it."""
+
+    def note_parts(self, note: NotePart | None) -> NotePart:
+        """Return a function that notes the parts of a multi for :meth:`written_together`.
+
+        :param note: a function that it calls with each part, too.
+        """
+
+    def written_together(self, client: Client, frame: bytes) -> None: ...
+    def record(self, effect: AnyEffect, session_id: int, request: bytes) -> None: ...
+    def write_failed(self, error: Exception) -> None: ...
+    def write(self) -> None:
+        """Hand all transactions so far to the kernel. This comes before any output that could reveal them, so
+        that no reply and no event reveals a transaction that a killed server would have lost.
+
+        :raises JournalFailed: that is impossible, and the server must answer nothing.
+        """
+
+
 class Transactions:
     """The tree, the watches and the figures of one server, and the changes that transactions make.
 
     :param epoch: the wall-clock time at the start, in ms since the epoch.
+    :param tree: the tree; an empty one by default.
     :ivar zxid: the zxid of the last processed transaction.
     :ivar time: the wall-clock time of the last request or timer, in ms since the epoch.
     :ivar settings: the settings of the engine.
     :ivar on_refusal: called with the error of each request that is refused, if set.
     :ivar told_of_ttl: whether the log says that TTL znodes are switched off.
+    :ivar log: keeps all transactions in files; None if the data is in memory only.
+    :ivar has_history: whether ``on_txn`` is set.
     :ivar is_recorded: whether :meth:`record` and similar methods must be called, because there is a history
         or a log.
+    :ivar written: called with each write of a client: :meth:`announce`, or the method of the log.
     """
 
-    tree_type: type[DataTree] = DataTree
-    keeps_log = False
-    """Whether a subclass keeps all transactions in a log."""
+    log: TransactionLog | None = None
     reread: Reread = staticmethod(reread_create)
     """The function that gives a create of a multi its final form, for the decoder of the multi."""
 
-    def __init__(self, settings: Settings, epoch: int) -> None:
+    def __init__(self, settings: Settings, epoch: int, tree: DataTree | None = None) -> None:
         # The server drops a client that has seen a later zxid than its own, and this client would reconnect
         # without end (wire.md, trap 17). So no process may start below the last zxid of an earlier process.
         # The ms since the epoch, times 2**18, leave room for 262 million transactions a second, in 60 bits.
         self.zxid = epoch << 18 if settings.initial_zxid is None else settings.initial_zxid
         self.time = epoch
         self.settings = settings
-        self.tree = self.tree_type()
+        self.tree = DataTree() if tree is None else tree
         self.watches: WatchManager[Client] = WatchManager()
         self.access = AccessControl(settings)
         self.stats = ServerStats()
-        self.is_recorded = self.keeps_log
+        self.has_history = False
+        self.is_recorded = False
+        self.written = self.announce
         self.on_refusal: Callable[[ZooKeeperError], None] | None = None
         self.told_of_ttl = False
         self._on_txn: Callable[[Txn], None] | None = None
@@ -77,7 +107,14 @@ class Transactions:
     @on_txn.setter
     def on_txn(self, listener: Callable[[Txn], None] | None) -> None:
         self._on_txn = listener
-        self.is_recorded = self.keeps_log or listener is not None
+        self.has_history = listener is not None
+        self.is_recorded = self.log is not None or self.has_history
+
+    def keep_log(self, log: TransactionLog) -> None:
+        """Keep all transactions in a log from now on."""
+        self.log = log
+        self.is_recorded = True
+        self.written = log.written
 
     def carry_out(
         self, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
@@ -92,14 +129,15 @@ class Transactions:
 
         :param changes: the list to which the function adds the changes for :meth:`written_together`.
         """
-        if not (self.watches.watchers or self.is_recorded):
-            return None
-        return lambda kind, fields, node, at: changes.append((kind(*fields), node, at))
+        note: NotePart | None = None
+        if self.watches.watchers or self.has_history:
+            note = lambda kind, fields, node, at: changes.append((kind(*fields), node, at))  # noqa: E731
+        return note if self.log is None else self.log.note_parts(note)
 
-    def written(
+    def announce(
         self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
     ) -> None:
-        """Notify the watchers of a write, and record it in the history.
+        """Notify the watchers of a write of a client, and record it in the history.
 
         :param frame: the request.
         :param node: the znode of the path.
@@ -111,18 +149,23 @@ class Transactions:
             self._tell_history(effect, client.session_id)
 
     def written_together(self, client: Client, frame: bytes, changes: Sequence[Change]) -> None:
-        """Notify the watchers of all writes of a multi, and record the multi in the history.
+        """Log the writes of a multi, notify the watchers, and record the multi in the history.
 
         :param frame: the request.
         """
+        if self.log is not None:
+            self.log.written_together(client, frame)
         self.fire(changes)
-        self._tell_history(Multi(tuple(effect for effect, _, _ in changes)), client.session_id)
+        if self._on_txn is not None:
+            self._tell_history(Multi(tuple(effect for effect, _, _ in changes)), client.session_id)
 
     def record(self, effect: AnyEffect, session_id: int, request: bytes = NO_REQUEST) -> None:
         """Record a transaction that is not a write of a client, or a write that failed.
 
         :param request: the frame of the request that has caused the transaction.
         """
+        if self.log is not None:
+            self.log.record(effect, session_id, request)
         self._tell_history(effect, session_id)
 
     def _tell_history(self, effect: AnyEffect, session_id: int) -> None:
@@ -143,6 +186,8 @@ class Transactions:
 
         :raises OutOfMemory: the tree may have a change that the log will not have.
         """
+        if self.log is not None:
+            self.log.write_failed(error)
 
     def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
         """Refuse a write without checking it.

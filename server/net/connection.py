@@ -41,7 +41,7 @@ from ..core.sessions import Session
 from ..core.watches import Notification
 from ..logger import logger
 from .connection_stats import ConnectionStats
-from .requests import HIGH_WATER, MAX_REQUESTS, exchange, reply_frame, serve_requests
+from .requests import HIGH_WATER, MAX_LOGGED, MAX_REQUESTS, exchange, reply_frame, serve_requests
 
 if TYPE_CHECKING:
     from ..core.sasl import Login
@@ -200,7 +200,7 @@ class Connection:
                 return
             frames = self.frames
             if not frames:
-                frames = self.input.take(MAX_REQUESTS)
+                frames = self.input.take(MAX_REQUESTS if self.engine.log is None else MAX_LOGGED)
                 self.more = self.input.more
         except FrameLengthError as error:
             self.refuse(self._explain(error))
@@ -238,6 +238,8 @@ class Connection:
         output = self.output
         if not output or self.frozen:
             return b""
+        if self.engine.log is not None:
+            self.engine.log.write()
         data = b"".join(output)
         output.clear()
         self.waiting = 0

@@ -4,7 +4,6 @@ The rules:
 
 * The engine of the default release is :class:`.core.engine.Engine`. For another release the server starts
   with a subclass, :class:`OtherEngine`, so that the default release pays nothing for the differences.
-  (:mod:`.durable_emulation` has the subclasses for data in files.)
 * An operation that differs as a whole has its own function, in the table of an :class:`OtherEngine`.
 * A difference of single values (ids in ACLs, commands of the admin server) is decided where these are read.
 """
@@ -111,15 +110,8 @@ class OtherEngine(Engine):
     _untold = (-1, -1)
     """A zxid that replies do not show, and the zxid that they show instead."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        now: int,
-        epoch: int,
-        random_bytes: Callable[[int], bytes] | None = None,
-    ) -> None:
-        super().__init__(settings, now=now, epoch=epoch, random_bytes=random_bytes)
+    def __init__(self, settings: Settings, **arguments: Any) -> None:
+        super().__init__(settings, **arguments)
         self.release = release = settings.release
         self.unknown = _unknown(release)
         self.methods = _methods(release)

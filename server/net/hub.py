@@ -75,6 +75,9 @@ _CROWD = 16
 """The number of connections whose output is sent between two looks at the clock."""
 _REST = 0.1
 """Seconds until the next turn after one that has failed as a whole."""
+_SHARING = 64
+"""The largest number of clients with several requests in flight that share a write of the log: none waits
+long for the others."""
 _LARGE = 16 * 1024
 """A reply with more bytes is sent at once, not kept for its group."""
 
@@ -318,8 +321,13 @@ class Hub:
     def _send(self) -> None:
         """Send all replies, then other output, as far as that can be done in some milliseconds.
 
+        Where a log is kept, it is written first: one write for all clients that get output.
+
         This may be the end of any connection: callers must not rely on a link after it.
         """
+        log = self._service.engine.log
+        if log is not None:
+            log.write()
         for link in self._answered:
             reply = link.unsent
             if reply:
@@ -345,7 +353,12 @@ class Hub:
             self._flush_link(link)
         dirty.clear()
 
-    _send_soon = _send  # where others may share what it costs
+    def _send_soon(self) -> None:
+        """Send all replies, if enough of them share one write of the log."""
+        if self._service.engine.log is None or len(self._dirty) + len(self._answered) >= min(
+            self._ready // 2, _SHARING
+        ):
+            self._send()
 
     def _send_to_crowd(self) -> None:
         """Send output that waits on many connections, such as an event, for the time of a slice, so that

@@ -25,9 +25,10 @@ queued, too: events must come before the reply, and the end after it.
 ``test_the_short_way_leads_where_the_long_one_does`` sends the same input both ways and compares all output,
 all figures and all session deadlines.
 
-**Limits.** A turn ends after 32 requests or after a slice of time, and no request is handled while more than
-256 KiB of output wait. A client that floods, requests much, or does not read delays only itself, and takes a
-bounded amount of memory. Its other requests wait in ``frames`` for the next turn.
+**Limits.** A turn ends after 32 requests (64 where a log is kept) or after a slice of time, and no request
+is handled while more than 256 KiB of output wait. A client that floods, requests much, or does not read
+delays only itself, and takes a bounded amount of memory. Its other requests wait in ``frames`` for the next
+turn.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
 
 MAX_REQUESTS = 32
 """The largest number of requests of one connection that are handled in one turn."""
+MAX_LOGGED = 2 * MAX_REQUESTS
+"""The same where a log is kept: they share one write of the log."""
 HIGH_WATER = 256 * 1024
 """No further request is handled while more than this many bytes of output wait to be taken."""
 

@@ -32,7 +32,6 @@ from .service import SLICE, Service, milliseconds
 from .streams import Begun, hang_up, serve_stream
 
 if TYPE_CHECKING:
-    from ..storage.storage import Storage
     from .http import HttpServer
 
 Task: TypeAlias = Callable[[], Awaitable[None]]
@@ -93,10 +92,7 @@ class Server:
         self._listeners: list[socket.socket] = []  # that have a task each
         self._hub: Any = None
         if _HAS_HUB:
-            if self.service.storage is None:
-                from .hub import Hub
-            else:
-                from .durable_hub import DurableHub as Hub
+            from .hub import Hub
 
             self._hub = Hub(self.service, clock.now, self._take_foreign)
 
@@ -439,15 +435,6 @@ class Server:
         if self._http is None:  # nobody else came meanwhile
             self._http = http
         return self._http
-
-
-def service_of(storage: Storage | None) -> Callable[..., Service]:
-    """Return the factory of the service of a server with its data in files or in memory."""
-    if storage is None:
-        return Service
-    from .durable import DurableService
-
-    return partial(DurableService, storage)
 
 
 def _backlog(settings: Settings) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -51,12 +52,11 @@ class Service:
     :param epoch: the same moment as seconds since the epoch.
     :param stopwatch: real seconds, by which turns end. By default it never moves, and work is never cut off.
     :param answer_word: answers four-letter words; by default the answer to each is empty.
-    :cvar connection_type: what a client gets.
+    :param storage: keeps the data in files; None: the data is in memory only.
     :cvar connection_type: the type of connections.
     :cvar words: functions that answer four-letter words in place of the functions of a single server, by
         word.
     :cvar commands: the same for commands of the admin server.
-    :ivar storage: keeps the data in files; None: the data is in memory only.
     :ivar slice: the seconds of work after which the turn of a connection ends.
     :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
     :ivar now: a recent time (seconds, monotonic); ``now_ms`` is the same in ms.
@@ -77,7 +77,6 @@ class Service:
     """
 
     connection_type: ClassVar[type[Connection]] = Connection
-    storage: Storage | None = None
     server_id = 0
     words: ClassVar[Mapping[str, Callable[..., str | Iterator[str]]]] = {}
     commands: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]] = {}
@@ -86,6 +85,7 @@ class Service:
         self,
         settings: Settings,
         *,
+        storage: Storage | None = None,
         now: float,
         epoch: float,
         random_bytes: Callable[[int], bytes] | None = None,
@@ -93,6 +93,7 @@ class Service:
         answer_word: AnswerWord = lambda word, service, asker, now, rest: iter(()),
     ) -> None:
         self.settings = settings
+        self.storage = storage
         self.answer_word = answer_word
         self.stopwatch = stopwatch
         self.slice = SLICE
@@ -126,18 +127,17 @@ class Service:
     def start_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
         """Make an engine without clients, of the release that is emulated.
 
+        With a storage, the first engine has the data of the files, and later ones are empty.
+
         :param epoch: the time of ``now_ms`` in ms since the epoch.
         """
-        make = self.engine_type()
+        kind = Engine
+        if not self.settings.release.is_default:
+            from .emulation import OtherEngine  # for who uses it
+
+            kind = OtherEngine
+        make = kind if self.storage is None else partial(self.storage.make_engine, kind=kind)
         return make(self.settings, now=self.now_ms, epoch=epoch, random_bytes=random_bytes)
-
-    def engine_type(self) -> type[Engine]:
-        """Return the type of the engines, by the release that is emulated."""
-        if self.settings.release.is_default:
-            return Engine
-        from .emulation import OtherEngine  # for who uses it
-
-        return OtherEngine
 
     def accept(
         self,

@@ -29,7 +29,7 @@ from ..core.tree import DataTree
 from ..core.znode import Znode
 from .building import stored_stat
 from .directory import DataDirectory, StorageError
-from .engine import DigestedEngine
+from .log_writer import DigestedTree
 
 _STEP = 200
 """Znodes that are encoded in one step: 0.6 ms."""
@@ -193,8 +193,9 @@ class SnapshotWriter:
 
     def _digest_of_the_end(self) -> ZxidDigest | None:
         engine = self._engine
-        if isinstance(engine, DigestedEngine):
-            engine.write_journal()  # whoever reads the digest must find the log up to its zxid
+        if isinstance(engine.tree, DigestedTree):
+            assert engine.log is not None
+            engine.log.write()  # whoever reads the digest must find the log up to its zxid
             return ZxidDigest(engine.zxid, engine.tree.digest)
         return ZxidDigest(self.zxid, self._digest) if engine.zxid == self.zxid else None
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from ...protocol.files.image import is_session
 from ...protocol.files.restoring import Damaged, Restored, Restorer
@@ -22,12 +23,13 @@ from ...protocol.text import session_text
 from ..config.settings import Settings
 from ..core.engine import Engine
 from ..core.failures import OutOfMemory
+from ..core.sessions import computed_password
 from ..core.tree import DataTree
 from ..logger import logger
 from .building import build
 from .directory import DataDirectory, StorageError
-from .engine import JournaledEngine
 from .journal import Journal, JournalFailed
+from .log_writer import DigestedLogWriter, DigestedTree, LogWriter
 from .snapshots import Ahead, snapshot_steps
 
 _PROGRESS = 2.0
@@ -48,7 +50,7 @@ class Storage:
         self._repair = repair
         self.load_time = self.entries_loaded = 0
         self._restored: Restored | None = None
-        self._engine: JournaledEngine | None = None
+        self._log: LogWriter | None = None  # of the engine that is served
         self._ahead: Ahead | None = None  # of a tree that is about to be served
         self._replaced = 0  # how often the whole tree became another one
         self._due = self._draw_due()  # entries after which the next snapshot is due
@@ -105,34 +107,38 @@ class Storage:
     def make_engine(
         self,
         settings: Settings,
-        kind: type[JournaledEngine],
+        kind: type[Engine],
         *,
         now: int,
-        epoch: int,
-        random_bytes: Callable[[int], bytes] | None = None,
+        **arguments: Any,
     ) -> Engine:
-        """Make an engine: the first one with what :meth:`load` has read, later ones empty."""
-        engine = kind(settings, now=now, epoch=epoch, random_bytes=random_bytes)
+        """Make an engine: the first one with what :meth:`load` has read, later ones empty.
+
+        :param kind: the type of the engine; ``arguments`` are its other arguments.
+        """
+        digested = settings.tree_digest
+        tree = DigestedTree() if digested else DataTree()
+        # As the real server: files hold no passwords, and their sessions continue at either server
+        engine = kind(settings, now=now, tree=tree, password_of=computed_password, **arguments)
         restored, self._restored = self._restored, None
         if restored is not None:
             self._fill(engine, restored, now)
-        if self._engine is not None:
-            engine.zxid = self._engine.zxid
-            self._engine.write_journal()
-            self._engine.journal.close()
+        if self._log is not None:
+            engine.zxid = self._log.engine.zxid
+            self._log.write()
+            self._log.journal.close()
         journal = Journal(self.directory, engine.zxid)
-        if restored is not None and settings.tree_digest:
+        if restored is not None and digested:
             journal.digests.extend(restored.digests)
-        engine.log_to(journal)
-        engine.on_replace = self._tree_replaced
-        engine.on_large = self._changed_much
-        self._engine = engine
+        writer = DigestedLogWriter if digested else LogWriter
+        self._log = writer(engine, journal, self._tree_replaced, self._changed_much)
+        engine.keep_log(self._log)
         self._replaced += 1
         if restored is None or restored.snapshot is None or restored.aside or self._repair:
             self.write_snapshot()
         return engine
 
-    def _fill(self, engine: JournaledEngine, restored: Restored, now: int) -> None:
+    def _fill(self, engine: Engine, restored: Restored, now: int) -> None:
         image = restored.image
         if restored.aside:
             place = self.directory.set_aside(restored.aside)
@@ -171,17 +177,18 @@ class Storage:
     def touch_sessions(self, now: int) -> None:
         """Give each session its whole timeout from ``now`` on (monotonic, ms): it takes seconds to make a
         large tree, and nobody can have given a sign of life meanwhile."""
-        assert self._engine is not None
-        for session in self._engine.sessions:
-            self._engine.sessions.touch(session, now)
+        assert self._log is not None
+        sessions = self._log.engine.sessions
+        for session in sessions:
+            sessions.touch(session, now)
 
     # --- snapshots ---------------------------------------------------------------------------------------
 
     @property
     def is_due(self) -> bool:
         """Whether enough was logged since the last snapshot, for another one."""
-        assert self._engine is not None
-        journal = self._engine.journal
+        assert self._log is not None
+        journal = self._log.journal
         return journal.count >= self._due or journal.size >= 1024 * self._settings.snap_size_limit
 
     def snapshot_steps(self) -> Iterator[int]:
@@ -191,10 +198,11 @@ class Storage:
 
         :raises OSError: a file cannot be written.
         """
-        engine = self._engine
-        assert engine is not None
-        engine.write_journal()
-        engine.journal.close()
+        log = self._log
+        assert log is not None
+        engine = log.engine
+        log.write()
+        log.journal.close()
         self._due = self._draw_due()
         replaced = self._replaced
         began = time.monotonic()
@@ -217,9 +225,9 @@ class Storage:
 
         :raises OSError: a file cannot be written.
         """
-        assert self._engine is not None
+        assert self._log is not None
         with self.directory.unfinished() as (_, body):
-            self._ahead = Ahead(self._engine, tree, body)
+            self._ahead = Ahead(self._log.engine, tree, body)
             try:
                 yield self._ahead.steps()
             finally:
@@ -227,8 +235,8 @@ class Storage:
 
     def _changed_much(self, zxid: int, time: int) -> None:
         """Write a snapshot in the place of an entry that no real server could read."""
-        assert self._engine is not None
-        journal = self._engine.journal
+        assert self._log is not None
+        journal = self._log.journal
         journal.write(zxid - 1, time)
         journal.last = zxid
         self.write_snapshot()
@@ -264,19 +272,19 @@ class Storage:
 
         :raises JournalFailed: that is impossible, and nothing may be answered.
         """
-        assert self._engine is not None
-        self._engine.write_journal()
+        assert self._log is not None
+        self._log.write()
 
     @property
     def digests(self) -> list[tuple[int, int]]:
         """Zxids and digests of the tree, as ``hash`` lists them; none if they are not kept."""
-        return [] if self._engine is None else list(self._engine.journal.digests)
+        return [] if self._log is None else list(self._log.journal.digests)
 
     def close(self) -> None:
         """Write the waiting entries, and unlock the directory."""
-        if self._engine is not None:
+        if self._log is not None:
             with suppress(JournalFailed, OutOfMemory):  # nobody was answered
-                self._engine.write_journal()
-            self._engine.journal.close()
-            self._engine = None
+                self._log.write()
+            self._log.journal.close()
+            self._log = None
         self.directory.close()

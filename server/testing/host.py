@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -14,7 +15,8 @@ from ..config.arguments import check_type
 from ..config.settings import Settings
 from ..monitoring.server import MonitoredServer
 from ..net.clock import Clock
-from ..net.server import HttpFactory, Server, service_of
+from ..net.server import HttpFactory, Server
+from ..net.service import Service
 from . import shown, virtual
 from .clock import CLOCK_MODES, ClockMode
 from .controls import Controls
@@ -144,7 +146,8 @@ class Launch:
 
         clock = Clock(frozen=self.clock == "frozen")
         with ExitStack() as stack:
-            server = MonitoredServer(self.settings, clock, service_of(self._storage(stack)), http=self.http)
+            make_service = partial(Service, storage=self._storage(stack))
+            server = MonitoredServer(self.settings, clock, make_service, http=self.http)
             async with hosted(server.run, clock, ended):
                 running = Running(
                     server,

@@ -399,7 +399,7 @@ def _prepare(engine: Engine, path: str, wanted: Any) -> _Prepared:
         return True, 0, b""
     node = wanted if isinstance(wanted, Node) else Node(data=b"" if wanted is ... else wanted)
     size = len(node.data or b"")
-    if engine.keeps_log and size > 2 * engine.settings.max_buffer:
+    if engine.log is not None and size > 2 * engine.settings.max_buffer:
         raise ValueError(f"{path}: {size:,} bytes could not be read again; raise jute.maxbuffer")
     owner = node.owner if node.kind == "ephemeral" else 0
     if node.kind == "ephemeral" and engine.sessions.get(owner) is None:

@@ -23,7 +23,7 @@ from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
 from pyzk.server.monitoring.words import answer
-from pyzk.server.net.server import service_of
+from pyzk.server.net.service import Service
 from pyzk.server.storage.storage import Storage
 
 from .wire import Event, Handshake, Reply, Wire
@@ -56,11 +56,13 @@ class World:
         self.now = now
         passwords = itertools.count(1)
         known = Settings(**{"initial_zxid": 0, **settings})
+        storage = None
         if data is not None:
-            self.storage = Storage(data, known)
-            self.storage.load()
-        self.service = service_of(self.storage)(
+            self.storage = storage = Storage(data, known)
+            storage.load()
+        self.service = Service(
             known,
+            storage=storage,
             now=now,
             epoch=epoch,
             random_bytes=random_bytes or (lambda size: next(passwords).to_bytes(size)),

@@ -123,7 +123,7 @@ async def _restore(control: Control, ask: Ask) -> Any:
         servers = len([*controls.ensemble.running.each()])
         controls.restore(await turns.finish(snapshot.copied(servers)))
         return {"snapshot": number}
-    if running.engine.tree_type is not DataTree:  # it keeps digests
+    if type(running.engine.tree) is not DataTree:  # it keeps digests
         controls.restore(snapshot)
         return {"snapshot": number}
 

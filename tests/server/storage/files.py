@@ -33,7 +33,7 @@ def killed(old: World) -> None:
     """What a kill leaves: the lock of the directory goes, and nothing more is written."""
     assert old.storage is not None
     old.storage.directory.close()
-    old.engine.journal.close()  # type: ignore[attr-defined]
+    old.engine.log.journal.close()  # type: ignore[union-attr]
 
 
 def stored(tree: DataTree) -> dict[str, Any]:

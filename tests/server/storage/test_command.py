@@ -210,8 +210,8 @@ def test_memory_that_runs_out_during_a_write_ends_the_server(
 
     name = {
         "change": "pyzk.server.core.tree.DataTree.change",
-        "entry": "pyzk.server.storage.engine.COUNTED",
-        "frame": "pyzk.server.storage.engine.adler32",
+        "entry": "pyzk.server.storage.log_writer.COUNTED",
+        "frame": "pyzk.server.storage.log_writer.adler32",
         "write": "pyzk.server.storage.journal.Journal._write",
     }[place]
     monkeypatch.setattr(name, fail)

@@ -22,15 +22,15 @@ from pyzk.protocol.files.writing import encoded
 from pyzk.protocol.operations import OpCode
 from pyzk.protocol.records import OPEN_ACL
 from pyzk.server.config.settings import Settings
+from pyzk.server.core.engine import Engine
 from pyzk.server.core.failures import OutOfMemory
 from pyzk.server.core.txn import SetData
-from pyzk.server.storage import engine as engines
-from pyzk.server.storage import entries, online, snapshots
+from pyzk.server.storage import entries, log_writer, online, snapshots
 from pyzk.server.storage import storage as storages
 from pyzk.server.storage.building import build, stored_stat
 from pyzk.server.storage.directory import DataDirectory, StorageError
-from pyzk.server.storage.engine import DigestedTree, JournaledEngine
 from pyzk.server.storage.journal import Journal, JournalFailed
+from pyzk.server.storage.log_writer import DigestedTree
 from pyzk.server.storage.snapshots import SnapshotWriter
 from pyzk.server.storage.storage import Storage
 
@@ -115,7 +115,7 @@ def test_an_error_that_is_no_lack_of_memory_does_not_end_the_log(tmp_path: Path)
     server = world(tmp_path)
     engine = server.engine
     engine.write_failed(ValueError("a bug"))
-    journal = engine.journal  # type: ignore[attr-defined]
+    journal = engine.log.journal  # type: ignore[union-attr]
     assert not journal.is_broken
     with pytest.raises(OutOfMemory):
         engine.write_failed(MemoryError())
@@ -177,7 +177,7 @@ def test_the_last_digests_are_listed(tmp_path: Path) -> None:
 
 def test_only_so_many_numbers_of_znodes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are remembered to save time: without them the digest is the same."""
-    monkeypatch.setattr(engines, "_VALUES", 5)
+    monkeypatch.setattr(log_writer, "_VALUES", 5)
     tree, most = DigestedTree(), 0
     for number in range(1, 30):
         tree.apply(creation(f"/{number}", b"x"), number, number)
@@ -341,7 +341,7 @@ def test_a_repair_writes_a_snapshot_though_nothing_was_wrong(tmp_path: Path) -> 
     killed(server)
     storage = Storage(tmp_path, Settings(), repair=True)
     storage.load()
-    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=0)
+    engine = storage.make_engine(Settings(), Engine, now=0, epoch=0)
     assert [name.text for name in storage.directory.listing().snapshots] == ["snapshot.0", "snapshot.2"]
     assert (engine.zxid, "/a" in engine.tree.nodes, storage.entries_loaded) == (2, True, 2)
     storage.close()
@@ -358,7 +358,7 @@ def test_the_logs_alone_are_restored_by_a_repair(tmp_path: Path) -> None:
         world(tmp_path)
     storage = Storage(tmp_path, Settings(), repair=True)
     storage.load()
-    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=0)
+    engine = storage.make_engine(Settings(), Engine, now=0, epoch=0)
     assert (engine.zxid, "/a" in engine.tree.nodes) == (2, True)
     storage.close()
 
@@ -367,7 +367,7 @@ def test_a_fresh_server_begins_with_the_zxid_of_its_clock(tmp_path: Path) -> Non
     """No client may see zxids fall back when a server without files comes in the place of another."""
     storage = Storage(tmp_path, Settings())
     storage.load()
-    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=5)
+    engine = storage.make_engine(Settings(), Engine, now=0, epoch=5)
     assert engine.zxid == 5 << 18
     storage.close()
 

@@ -22,13 +22,13 @@ from pyzk.protocol.files.image import Image, ImageNode
 from pyzk.protocol.files.snapshot import SnapshotReader
 from pyzk.protocol.files.txnlog import ErrorTxn, LogReader, encode
 from pyzk.protocol.operations import OpCode
+from pyzk.server.core.engine import Engine
 from pyzk.server.core.failures import OutOfMemory
 from pyzk.server.core.quota import ROOT
 from pyzk.server.core.txn import Replace
 from pyzk.server.storage import snapshots
 from pyzk.server.storage.building import stored_stat
 from pyzk.server.storage.directory import StorageError
-from pyzk.server.storage.engine import JournaledEngine
 from pyzk.server.testing import tree_io
 
 from ...support.histories import SETTINGS, START, Action, Run, action, set_up_quota
@@ -514,10 +514,10 @@ def test_memory_that_runs_out_while_a_session_is_logged_ends_the_log(
     def fail(*arguments: object) -> NoReturn:
         raise MemoryError
 
-    monkeypatch.setattr("pyzk.server.storage.engine.of_other", fail)
+    monkeypatch.setattr("pyzk.server.storage.log_writer.of_other", fail)
     with pytest.raises(OutOfMemory):
         server.connect()
-    assert server.engine.journal.is_broken  # type: ignore[attr-defined]
+    assert server.engine.log.journal.is_broken  # type: ignore[union-attr]
     monkeypatch.undo()
     killed(server)
     again = world(tmp_path)
@@ -578,7 +578,7 @@ def test_damage_refuses_the_start_and_the_repair_deletes_nothing(
 
     storage = Storage(tmp_path, Settings(), repair=True)
     storage.load()
-    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=0)
+    engine = storage.make_engine(Settings(), Engine, now=0, epoch=0)
     assert set(engine.tree.nodes) & {"/1", "/2", "/3"} == {"/1"}
     assert (tmp_path / "version-2" / "set-aside-1" / "log.1").read_bytes() == bytes(data)
     assert "moved to set-aside-1: log.1" in caplog.text

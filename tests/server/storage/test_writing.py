@@ -19,12 +19,12 @@ from pyzk.protocol.files.snapshot import SnapshotReader
 from pyzk.protocol.files.txnlog import FILE_HEADER, ErrorTxn, LogReader
 from pyzk.protocol.operations import OpCode
 from pyzk.server.config.settings import Settings
+from pyzk.server.core.engine import Engine
 from pyzk.server.core.txn import Refused
 from pyzk.server.storage import entries, snapshots
 from pyzk.server.storage import storage as storages
 from pyzk.server.storage.building import build, collector_paused
 from pyzk.server.storage.directory import DataDirectory, StorageError
-from pyzk.server.storage.engine import JournaledEngine
 from pyzk.server.storage.journal import Journal, JournalFailed
 from pyzk.server.storage.snapshots import SnapshotWriter, export
 from pyzk.server.storage.storage import Storage
@@ -39,7 +39,7 @@ def storage_of(server: World) -> Storage:
 
 def killed(server: World) -> None:
     storage_of(server).directory.close()
-    server.engine.journal.close()  # type: ignore[attr-defined]
+    server.engine.log.journal.close()  # type: ignore[union-attr]
 
 
 # --- the directory -----------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def test_a_snapshot_is_due_after_half_of_snap_count_and_as_many_again_at_random(
     monkeypatch.setattr(storages.random, "randrange", draw)
     server = World(data=tmp_path, snap_count=count)
     assert set(drawn) == {least}
-    journal = server.engine.journal  # type: ignore[attr-defined]
+    journal = server.engine.log.journal  # type: ignore[union-attr]
     for more in (0, least - 1):
         storage_of(server).write_snapshot()
         assert (journal.count, journal.size) == (0, 0)
@@ -301,7 +301,7 @@ def test_a_snapshot_is_due_after_half_of_snap_count_and_as_many_again_at_random(
 
 def test_a_snapshot_is_due_when_the_log_is_large(tmp_path: Path) -> None:
     server = World(data=tmp_path, snap_count=1000, snap_size_limit=3)
-    journal = server.engine.journal  # type: ignore[attr-defined]
+    journal = server.engine.log.journal  # type: ignore[union-attr]
     journal.size = 3 * 1024 - 1
     assert not storage_of(server).is_due
     journal.size += 1
@@ -480,7 +480,7 @@ def test_a_later_engine_is_empty_and_its_zxids_go_on(tmp_path: Path) -> None:
     first.engine.handle(client.connection, OpCode.SET_DATA, bytes(8) + SET, 0)
     under_way = storage.snapshot_steps()
     next(under_way)
-    engine = storage.make_engine(Settings(), JournaledEngine, now=0, epoch=0)
+    engine = storage.make_engine(Settings(), Engine, now=0, epoch=0)
     assert engine.zxid == first.zxid == 3
     assert "/a" not in engine.tree.nodes
     assert len(engine.sessions) == 0

@@ -489,15 +489,15 @@ async def test_a_tree_is_in_a_file_before_it_is_served(
         await owner.create("/p0/mine", flags=1)
         snapshot = server.snapshot()
         server.load({"/new": "1"})
-        engine: Any = server.running.engine
-        write = engine.on_replace
+        log: Any = server.running.engine.log
+        write = log.on_replace
 
         def replaced() -> None:
             before = next(encoded)
             write()
             at_once.append(next(encoded) - before - 1)
 
-        engine.on_replace = replaced
+        log.on_replace = replaced
 
         def about_to() -> None:
             if ends:

@@ -1,11 +1,13 @@
-"""An engine that adds each transaction to a log at once: writes of clients by
-:meth:`JournaledEngine.written`, multis by :meth:`JournaledEngine.note_parts` and
-:meth:`JournaledEngine.written_together`, all others by :meth:`JournaledEngine.record`."""
+"""Adds each transaction of an engine to the log at once.
+
+Writes of clients come by :meth:`LogWriter.written`, multis by :meth:`LogWriter.note_parts` and
+:meth:`LogWriter.written_together`, and all other transactions by :meth:`LogWriter.record`.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 from zlib import adler32, crc32
 
@@ -14,10 +16,9 @@ from ...protocol.records import OPEN_ACL
 from ..core.client import Client
 from ..core.engine import Engine
 from ..core.failures import OutOfMemory
-from ..core.sessions import computed_password
 from ..core.transactions import NO_REQUEST, NotePart
 from ..core.tree import DataTree
-from ..core.txn import AnyEffect, Change, Create, Delete, Effect, Replace, SetData
+from ..core.txn import AnyEffect, Create, Delete, Effect, Replace, SetData
 from ..core.znode import Znode
 from .entries import (
     COUNTED,
@@ -45,35 +46,40 @@ _LONG = struct.Struct(">q").pack
 _sets, _creates, _part_sets = SETS.by_length, CREATES.by_length, PART_SETS.by_length
 
 
-class JournaledEngine(Engine):
+class LogWriter:
     """
-    :ivar journal: set before the first request.
-    :ivar on_replace: called when the whole tree is replaced, which no entry can express.
-    :ivar on_large: called with the zxid and the time of a multi that is too large for an entry.
-    :ivar waiting: the next output of the journal: alternately the frame of an entry, and the entry.
-    :ivar packed_time: the time in the form of files, encoded once for all transactions of a millisecond.
+    :param engine: the engine whose transactions are logged.
+    :param on_replace: called when the whole tree is replaced, which no entry can express.
+    :param on_large: called with the zxid and the time of a multi that is too large for an entry.
     """
 
-    keeps_log = True
-    journal: Journal
-    on_replace: Callable[[], object]
-    on_large: Callable[[int, int], object]
-    waiting: list[bytes]
-    packed_time: bytes
+    def __init__(
+        self,
+        engine: Engine,
+        journal: Journal,
+        on_replace: Callable[[], object],
+        on_large: Callable[[int, int], object],
+    ) -> None:
+        self.engine = engine
+        self.journal = journal
+        self.on_replace = on_replace
+        self.on_large = on_large
+        self._waiting = journal.waiting
+        self._time = -1
+        self._packed_time = b""  # in the form of files, encoded once for all transactions of a millisecond
 
-    def _set_time(self, now: int) -> None:
-        super()._set_time(now)
-        self.packed_time = _LONG(self.time)
-
-    def password_of(self, session_id: int) -> bytes:
-        """Compute the password from the id, as the real server does: files hold no passwords, and their
-        sessions continue at either server."""
-        return computed_password(session_id)
+    def _pack_time(self, time: int) -> bytes:
+        self._time = time
+        self._packed_time = packed = _LONG(time)
+        return packed
 
     def written(
         self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
     ) -> None:
         # The most frequent entries are encoded right here, with their frames: a call less is 2 % of a write
+        engine = self.engine
+        zxid = engine.zxid
+        time = self._packed_time if engine.time == self._time else self._pack_time(engine.time)
         if kind is SetData:
             path, data, version = fields
             name = path.encode()
@@ -81,8 +87,7 @@ class JournaledEngine(Engine):
                 pack, head, length, size = _sets[len(name)][len(data)]
             except (KeyError, TypeError):  # not kept, or null
                 (pack, head, length, size), data = SETS.make(len(name), data)
-            time = self.packed_time
-            entry = pack(client.session_id, frame, self.zxid, time, head, name, length, data, version)
+            entry = pack(client.session_id, frame, zxid, time, head, name, length, data, version)
         elif kind is Create and fields[3] is OPEN_ACL and fields[4] >= 0:
             path, _, data, _, owner = fields
             name = path.encode()
@@ -91,29 +96,25 @@ class JournaledEngine(Engine):
             except (KeyError, TypeError):
                 (pack, head, length, size), data = CREATES.make(len(name), data)
             created = at.children.created  # type: ignore[union-attr]
-            session, zxid, time = client.session_id, self.zxid, self.packed_time
             acl = OPEN_EPHEMERAL if owner else OPEN
-            entry = pack(session, frame, zxid, time, head, name, length, data, acl, created)
+            entry = pack(client.session_id, frame, zxid, time, head, name, length, data, acl, created)
         elif kind is Delete:
             name = fields[0].encode()
-            entry = COUNTED(client.session_id, frame, self.zxid, self.packed_time, DELETE, len(name)) + name
+            entry = COUNTED(client.session_id, frame, zxid, time, DELETE, len(name)) + name
             size = len(entry)
         else:
             change = kind, fields, at.children.created if kind is Create else 0  # type: ignore[union-attr]
-            entry = of_write(client.session_id, frame, self.zxid, self.time, change)
+            entry = of_write(client.session_id, frame, zxid, engine.time, change)
             size = len(entry)
-        waiting = self.waiting
+        waiting = self._waiting
         waiting.append(FRAME(NEXT, adler32(entry), size))
         waiting.append(entry)
-        if self.watches.watchers or self._on_txn is not None:
-            super().written(client, frame, kind, fields, node, at)
+        if engine.watches.watchers or engine.has_history:
+            engine.announce(client, frame, kind, fields, node, at)
 
-    def note_parts(self, changes: list[Change]) -> NotePart:
+    def note_parts(self, note_change: NotePart | None) -> NotePart:
         self._parts = parts = [b""]  # the first one is for the header
         enter = parts.append
-        note_change = (
-            super().note_parts(changes) if self.watches.watchers or self._on_txn is not None else None
-        )
 
         def note(kind: type[Effect], fields: Any, node: Znode, at: Any) -> None:
             if kind is SetData:
@@ -131,50 +132,42 @@ class JournaledEngine(Engine):
 
         return note
 
-    def written_together(self, client: Client, frame: bytes, changes: Sequence[Change]) -> None:
-        parts = self._parts
-        parts[0] = COUNTED(client.session_id, frame, self.zxid, self.packed_time, MULTI, len(parts) - 1)
+    def written_together(self, client: Client, frame: bytes) -> None:
+        engine, parts = self.engine, self._parts
+        time = self._packed_time if engine.time == self._time else self._pack_time(engine.time)
+        parts[0] = COUNTED(client.session_id, frame, engine.zxid, time, MULTI, len(parts) - 1)
         entry = b"".join(parts)
         if len(entry) > _LARGEST:
-            self.on_large(self.zxid, self.time)
+            self.on_large(engine.zxid, engine.time)
         else:
             self.enter(entry)
-        if self.watches.watchers or self._on_txn is not None:
-            super().written_together(client, frame, changes)
 
     def record(self, effect: AnyEffect, session_id: int, request: bytes = NO_REQUEST) -> None:
         if isinstance(effect, Replace):
             self.on_replace()
-        else:
-            try:
-                self.enter(of_other(session_id, request, self.zxid, self.time, effect))
-            except MemoryError as error:
-                self.write_failed(error)
-        super().record(effect, session_id)
+            return
+        try:
+            self.enter(of_other(session_id, request, self.engine.zxid, self.engine.time, effect))
+        except MemoryError as error:
+            self.write_failed(error)
 
     def write_failed(self, error: Exception) -> None:
         if isinstance(error, MemoryError):
             self.journal.is_broken = True
             raise OutOfMemory from error
 
-    def log_to(self, journal: Journal) -> None:
-        """Add entries to a log from now on."""
-        self.journal = journal
-        self.waiting = journal.waiting
-        self.packed_time = _LONG(self.time)
-
     def enter(self, entry: bytes) -> None:
         """Queue an entry for the next write."""
         self.journal.add(entry)
 
-    def write_journal(self) -> None:
+    def write(self) -> None:
         """Write all transactions so far to the kernel, before any output that could reveal them leaves.
 
         :raises JournalFailed: writing is impossible, and the server must answer nothing.
         """
-        journal = self.journal
-        if self.zxid != journal.last:
-            journal.write(self.zxid, self.time)
+        engine, journal = self.engine, self.journal
+        if engine.zxid != journal.last:
+            journal.write(engine.zxid, engine.time)
 
 
 class DigestedTree(DataTree):
@@ -237,19 +230,19 @@ def _value(path: str, node: Znode) -> int:
     return crc32(_FIELDS(czxid, node.mzxid, changed, ctime, node.mtime, *versions, node.owner), sum_)
 
 
-class DigestedEngine(JournaledEngine):
-    """An engine whose tree keeps its digest, and whose entries have it."""
-
-    tree_type = DigestedTree
-    tree: DigestedTree
+class DigestedLogWriter(LogWriter):
+    """Its entries have the digest of the tree, a :class:`DigestedTree`."""
 
     def written(
         self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode
     ) -> None:
+        engine = self.engine
         change = kind, fields, at.children.created if kind is Create else 0  # type: ignore[union-attr]
-        self.enter(of_write(client.session_id, frame, self.zxid, self.time, change))
-        if self.watches.watchers or self._on_txn is not None:
-            Engine.written(self, client, frame, kind, fields, node, at)
+        self.enter(of_write(client.session_id, frame, engine.zxid, engine.time, change))
+        if engine.watches.watchers or engine.has_history:
+            engine.announce(client, frame, kind, fields, node, at)
 
     def enter(self, entry: bytes) -> None:
-        self.journal.add_digested(entry, self.zxid, self.tree.digest)
+        tree = self.engine.tree
+        assert isinstance(tree, DigestedTree)
+        self.journal.add_digested(entry, self.engine.zxid, tree.digest)
