@@ -33,7 +33,7 @@ from ..logger import logger
 from .acl import WrongEnsembleError, add_identities
 from .client import Client
 from .failures import report
-from .operations import OPERATIONS, NoZxidError, RefusedRead, Steps, Unfinished, look_up
+from .operations import OPERATIONS, NoZxidError, Operation, RefusedRead, Steps, Unfinished, look_up
 from .operations.multi import carry_out
 from .operations.writes import check_reaping
 from .reaper import Reaper
@@ -58,11 +58,13 @@ class Engine(Transactions):
     :param epoch: the wall-clock time at the start, in ms since the epoch.
     :param tree: the tree; an empty one by default.
     :param password_of: makes the password of a new session from its id; by default it is random.
+    :cvar operations: the operations by op code; :func:`.operations.look_up` adds those that are missing.
     :cvar flag_by_default: the last byte of the answer to a handshake that has no such byte.
     :ivar epoch_offset: the difference in ms between wall-clock time and monotonic time. The owner of a clock
         may correct it.
     """
 
+    operations: dict[int, Operation] = OPERATIONS
     flag_by_default = b""
     carry_out = carry_out
 
@@ -248,9 +250,9 @@ class Engine(Transactions):
         :raises Exception: a bug or a lack of memory in a write; the caller must end the connection.
         """
         try:
-            read, method, consumes, with_stat = OPERATIONS[op]
+            read, method, consumes, with_stat = self.operations[op]
         except KeyError:
-            read, method, consumes, with_stat = look_up(op)
+            read, method, consumes, with_stat = look_up(op, self.operations)
         try:
             request = read(frame, 8) if read is not None else frame
         except JuteError:

@@ -11,14 +11,13 @@ The rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from ...protocol import records as r
 from ...protocol.constants import WatcherType
-from ...protocol.errors import MarshallingError, NoAuthError, NoNodeError, NoWatcherError, ZooKeeperError
+from ...protocol.errors import MarshallingError, NoAuthError, NoNodeError, NoWatcherError
 from ...protocol.jute import JuteError, fields_reader
 from ...protocol.multi import TERMINATOR, TTL_MODES, decode_fields, reread_create
 from ...protocol.operations import CLIENTS, WRITES, OpCode
@@ -27,13 +26,13 @@ from ..config.settings import Settings
 from ..core.client import Client
 from ..core.engine import Engine
 from ..core.one_mode_watches import OneModeWatches
-from ..core.operations import UnknownOperation
+from ..core.operations import Operation, UnknownOperation
 from ..core.operations.reads import exists
 from ..core.operations.watching import add_watch, watcher_type
 from ..core.operations.writes import check
 from ..core.sessions import Session
 from ..core.stats import ServerStats
-from ..core.txn import Change, Refused
+from ..core.txn import Change
 from ..core.watches import NULL_PATH, Notification
 from .gate import Withheld
 
@@ -48,7 +47,8 @@ _BATCHED_READS = (
     *(OpCode.SET_WATCHES2, OpCode.ADD_WATCH),
 )
 _MULTI = OpCode.MULTI.value
-_WRITES = WRITES - {OpCode.RECONFIG}
+_WRITES = (WRITES | {OpCode.CHECK}) - {OpCode.RECONFIG}
+"""The operations that may take a zxid, at any release."""
 _CREATE, _CREATE2, _CREATE_CONTAINER, _CREATE_TTL = (
     op.value for op in (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
 )
@@ -83,8 +83,8 @@ def _unknown(release: Release) -> frozenset[int]:
     return frozenset(unknown)
 
 
-def _methods(release: Release) -> dict[int, _Method]:
-    methods: dict[int, _Method] = {}
+def _operations(release: Release) -> dict[int, Operation]:
+    methods: dict[OpCode, _Method] = {}
     if not release.has("exists-read-check"):
         methods[OpCode.EXISTS] = _exists
     if not release.has("check-watches-of-anybody"):
@@ -95,7 +95,11 @@ def _methods(release: Release) -> dict[int, _Method]:
         methods[OpCode.CHECK] = _check
     if not release.has("one-mode-per-path"):
         methods[OpCode.ADD_WATCH] = _add_watch
-    return methods
+    operations: dict[int, Operation] = {}
+    for op, method in methods.items():
+        assert op.request is not None
+        operations[op] = fields_reader(op.request), method, op in _WRITES, None
+    return operations
 
 
 class OtherEngine(Engine):
@@ -103,7 +107,6 @@ class OtherEngine(Engine):
 
     :ivar release: the release that it behaves as.
     :ivar unknown: the op codes that the release does not know.
-    :ivar methods: the operations that differ as a whole, by op code.
     :ivar null_watchers: the connections that have a watch without a path, before 3.9.
     """
 
@@ -114,7 +117,7 @@ class OtherEngine(Engine):
         super().__init__(settings, **arguments)
         self.release = release = settings.release
         self.unknown = _unknown(release)
-        self.methods = _methods(release)
+        self.operations = _operations(release)
         self.flag_by_default = (
             b"\0" if ALWAYS_SENDS_FLAG[0] <= release.version <= ALWAYS_SENDS_FLAG[1] else b""
         )
@@ -167,12 +170,7 @@ class OtherEngine(Engine):
         return result
 
     def _answer(self, client: Client, op: int, frame: bytes, now: int) -> _Result:
-        method = self.methods.get(op)
-        if method is not None:
-            return self._shown(*self._call(method, client, op, frame, now))
-        return self._shown(*self._handle(client, op, frame, now))
-
-    def _shown(self, zxid: int, err: int, body: bytes) -> _Result:
+        zxid, err, body = self._handle(client, op, frame, now)
         hidden, shown = self._untold
         return (shown if zxid == hidden else zxid), err, body
 
@@ -188,24 +186,6 @@ class OtherEngine(Engine):
                 self._untold = zxid, shown if before == hidden else before
                 return zxid, err, TERMINATOR
         return zxid, err, body
-
-    def _call(self, method: _Method, client: Client, op: int, frame: bytes, now: int) -> _Result:
-        """Do what :meth:`handle` does for one of the ``methods``."""
-        takes_zxid = op == OpCode.CHECK
-        if takes_zxid:
-            self.zxid += 1
-            self._set_time(now)
-        try:
-            return self.zxid, 0, method(self, client, _reader(op)(frame, 8))
-        except JuteError:
-            error: ZooKeeperError = MarshallingError(None, "the request cannot be decoded")
-        except ZooKeeperError as failure:
-            error = failure
-        if self.on_refusal is not None:
-            self.on_refusal(error)
-        if takes_zxid:
-            self.record(Refused(error.code), client.session_id)
-        return self.zxid, error.code, b""
 
     def _lacks_path(self, frame: bytes) -> bool:
         try:
@@ -254,13 +234,6 @@ def _judged(requests: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[tuple[i
 
 
 # --- operations ---------------------------------------------------------------------------------------------
-
-
-@cache
-def _reader(op: int) -> Callable[[bytes, int], tuple[Any, ...]]:
-    request = OpCode(op).request
-    assert request is not None
-    return fields_reader(request)
 
 
 def _exists(engine: OtherEngine, client: Client, request: r.ExistsFields) -> bytes:

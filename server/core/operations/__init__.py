@@ -35,6 +35,7 @@ __all__ = [
     "IN_STEPS",
     "OPERATIONS",
     "NoZxidError",
+    "Operation",
     "RefusedRead",
     "Steps",
     "Unfinished",
@@ -66,8 +67,8 @@ class UnknownOperation(Exception):
     """Clients may not send this op code: the server answers -6, then the connection closes."""
 
 
-def look_up(op: int) -> Operation:
-    """Add an operation to :data:`OPERATIONS`, with the compiled reader of its request.
+def look_up(op: int, operations: dict[int, Operation] = OPERATIONS) -> Operation:
+    """Add an operation to a table such as :data:`OPERATIONS`, with the compiled reader of its request.
 
     :raises UnknownOperation: clients may not send this op code.
     """
@@ -76,5 +77,5 @@ def look_up(op: int) -> Operation:
     cls = OpCode(op).request
     read = fields_reader(cls) if cls else None
     _, with_stat = writes.RESOLVERS.get(op, (None, None))
-    OPERATIONS[op] = read, _BY_CODE[op], op in WRITES, with_stat
-    return OPERATIONS[op]
+    operations[op] = read, _BY_CODE[op], op in WRITES, with_stat
+    return operations[op]
