@@ -1,6 +1,7 @@
-"""Sweeps of plain functions, whose clients are threads of this process: of kazoo, of :mod:`pyzk.blocking`, of
-event loops in threads.
+"""Sweeps of plain functions whose clients are threads of this process.
 
-:mod:`.turns` has the threads act one at a time, in virtual time. :mod:`.waits` and :mod:`.sockets` replace
-what they wait with. :mod:`.driver` connects them to the server in memory. A scenario gets a :mod:`.lab`.
+The clients are those of kazoo, of :mod:`pyzk.blocking`, or of event loops in threads. :mod:`.turns` lets one
+thread act at a time, in virtual time. :mod:`.waits` and :mod:`.sockets` replace the functions with which
+threads wait.
+:mod:`.driver` connects the threads to the server in memory. A scenario gets a :class:`.lab.ThreadLab`.
 """

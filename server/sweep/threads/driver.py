@@ -1,10 +1,10 @@
-"""Clients in threads that take turns, with the run's server in memory.
+"""Clients in threads that take turns. The server of the run is in memory.
 
 The rules:
 
 1. Each client has its own address, so its name stays the same for all its connections and sessions.
-2. At the end each client is stopped. Threads that still wait then would wait for ever, and are interrupted.
-   Threads that do not end by that are ended where they wait.
+2. At the end, each client is stopped. Then threads that still wait would wait for ever, so they are
+   interrupted. Threads that continue after the interrupt are ended at their next wait.
 """
 
 from __future__ import annotations
@@ -37,18 +37,22 @@ from .waits import waits_replaced
 
 _MOST: Final = 64 * 1024  # bytes
 _LEAVING: Final = 60.0
-"""Seconds of virtual time for clients to stop, and for threads that were interrupted to end."""
+"""The seconds of virtual time in which clients must stop, and in which interrupted threads must end."""
 
 
 class ThreadDriver(Driver):
-    """
+    """The clients of a run as threads.
+
     :ivar turns: the threads of the run.
     """
 
     longest = 300.0
 
     def __init__(self, servers: Servers) -> None:
-        """:raises NotControlled: greenlets are in the place of threads."""
+        """Prepare the threads of a run.
+
+        :raises NotControlled: greenlets have replaced threads in this process.
+        """
         _check_threads()
         super().__init__(servers)
         self.turns = Turns()
@@ -57,7 +61,7 @@ class ThreadDriver(Driver):
         self._stage: Stage
         self._lab: ThreadLab
 
-    # --- what a run asks for -----------------------------------------------------------------------------
+    # --- what a run calls --------------------------------------------------------------------------------
 
     def make_lab(self, stage: Stage, nursery: trio.Nursery, excused: str | None) -> ThreadLab:
         self._stage, self._nursery = stage, nursery
@@ -114,7 +118,7 @@ class ThreadDriver(Driver):
     # --- connections -------------------------------------------------------------------------------------
 
     def _connect(self, name: str, address: object) -> socket.socket:
-        """Return the client's end of a new connection; called by a thread."""
+        """Return the client's end of a new connection. A thread of the run calls this."""
         stream = self.turns.call(partial(self.servers.open_stream, name, address))
         mine, its = socket.socketpair()
         its.setblocking(False)
@@ -150,12 +154,14 @@ def _check_threads() -> None:
     if (gevent is not None and gevent.is_module_patched("threading")) or (
         eventlet is not None and eventlet.is_monkey_patched("thread")
     ):
-        raise NotControlled(f"this process, as it is patched, {NO_GREENLETS}")
+        raise NotControlled(f"this process is patched so that it {NO_GREENLETS}")
 
 
 def _taken_at_import() -> Iterator[tuple[Any, str, Any]]:
-    """List what others have taken from the standard library when they were imported, with what is there now.
-    A loop that the process shares is not for a run."""
+    """List the names under which other modules keep a function of the standard library, with new values.
+
+    The loop that the process shares is also listed, because a run must make its own loop.
+    """
     yield loop, "_shared", None
     yield threads, "_poll", getattr(select, "poll", None)
     if find_spec("kazoo") is not None:

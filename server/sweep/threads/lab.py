@@ -1,4 +1,4 @@
-"""The argument of a scenario with threads: its own server, clients by name, and a way to start them."""
+"""The argument of a scenario with threads: a server in memory, clients by name, and a way to start them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NO_GREENLETS: Final = (
-    "switches between greenlets where the sweep does not see it: sweep the program from outside, with "
-    "pyzk-sweep (docs/sweep-commands.md)"
+    "switches between greenlets, and the sweep cannot see these switches: sweep the program from outside, "
+    "with pyzk-sweep (docs/sweep-commands.md)"
 )
 
 
 class ThreadLab(BaseLab):
-    """
+    """The argument of a scenario with threads: a server in memory, and its clients.
+
     :ivar server: the controls of the server, without the controls that wait.
     """
 
@@ -57,11 +58,11 @@ class ThreadLab(BaseLab):
     def client(self, name: str, **options: Any) -> KazooClient:
         """Start a client of kazoo, for as long as the run lasts.
 
-        :param name: what reports call it: lower-case letters.
-        :param options: of :class:`kazoo.client.KazooClient`. By default its session lasts 10 s.
-        :raises ValueError: the name is taken, or not of lower-case letters.
+        :param name: the client's name in reports: lower-case letters.
+        :param options: options of :class:`kazoo.client.KazooClient`. By default the session timeout is 10 s.
+        :raises ValueError: the name is taken, or has characters other than lower-case letters.
         :raises ImportError: kazoo is not installed.
-        :raises NotControlled: its handler is one of greenlets.
+        :raises NotControlled: the ``handler`` in the options uses greenlets.
         """
         from kazoo.client import KazooClient
         from kazoo.handlers.threading import SequentialThreadingHandler
@@ -78,10 +79,10 @@ class ThreadLab(BaseLab):
     def blocking(self, name: str, **options: Any) -> BlockingZooKeeper:
         """Connect a client of :mod:`pyzk.blocking`, for as long as the run lasts.
 
-        :param name: what reports call it: lower-case letters.
-        :param options: of :func:`pyzk.blocking.connect`. By default its session lasts 10 s, and it gets a new
-            one if that expires.
-        :raises ValueError: the name is taken, or not of lower-case letters.
+        :param name: the client's name in reports: lower-case letters.
+        :param options: options of :func:`pyzk.blocking.connect`. By default the session timeout is 10 s, and
+            a new session replaces an expired session.
+        :raises ValueError: the name is taken, or has characters other than lower-case letters.
         """
         from ....blocking import connect
 
@@ -98,11 +99,10 @@ class ThreadLab(BaseLab):
         self._clients[id(client)] = self._clients.pop(id(name))
 
     def hosts(self, name: str) -> str:
-        """Return the connect string for a program that makes its client itself, in a thread or in an event
-        loop.
+        """Return the connect string for a function that makes its own client in a thread or an event loop.
 
-        :param name: as for :meth:`client`.
-        :raises ValueError: likewise.
+        :param name: the client's name in reports, as for :meth:`client`.
+        :raises ValueError: as for :meth:`client`.
         """
         self._check_name(name)
         self._clients[id(name)] = name
@@ -114,15 +114,16 @@ class ThreadLab(BaseLab):
             self._closing.close()
 
     def together(self, *functions: Callable[[], object]) -> None:
-        """Run functions at once, each in a thread, and wait for all. Every request of theirs is a step of the
-        sweep.
+        """Run functions at the same time, each in a thread, and wait for all.
 
-        A client that a fault has cut off until its session had ended may end with an error that says so.
-        Then the run is over here: what the scenario checks afterwards does not count.
+        Each of their requests is a step of the sweep.
 
-        :param functions: the first belongs to the first client, and so on; or to the one among the arguments
-            of a :func:`functools.partial`.
-        :raises ValueError: there are more functions than clients, or two belong to the same one.
+        A fault may cut a client off until its session has ended. Then the client's function may end with an
+        error that says so, and the run ends here: the scenario's later checks do not run.
+
+        :param functions: the functions. The first function belongs to the first client, and so on. A
+            :func:`functools.partial` belongs to the client among its arguments.
+        :raises ValueError: there are more functions than clients, or two functions belong to the same client.
         """
         acting = self._by_client(functions)
         me = self._turns.current()
@@ -155,9 +156,9 @@ class ThreadLab(BaseLab):
             self._turns.wake(whole)
 
     def point(self) -> None:
-        """Let the other clients act first here, in some runs. This is a separate step.
+        """Make a step without a request: in some runs, other clients act first here.
 
-        :raises RuntimeError: outside of the functions of :meth:`together`.
+        :raises RuntimeError: the caller is not a function of :meth:`together`.
         """
         turn = self._acting()
         passed: list[bool] = []
@@ -174,8 +175,10 @@ class ThreadLab(BaseLab):
     def inside(self, what: str = "it", most: int = 1) -> Iterator[None]:
         """Assert that at most ``most`` clients are inside this block at once.
 
-        :raises AssertionError: if there are more.
-        :raises RuntimeError: outside of the functions of :meth:`together`.
+        :param what: the name of the block in reports.
+        :param most: how many clients may be inside.
+        :raises AssertionError: more clients are inside.
+        :raises RuntimeError: the caller is not a function of :meth:`together`.
         """
         self.point()
         name = self._acting().name
@@ -212,11 +215,11 @@ class _Server(Controls):
         return self._turns.call(partial(function, *arguments))
 
     def _wait(self, wait: Callable[[], Any]) -> Any:
-        raise NotImplementedError("a scenario waits by its clients: a wait of the server's would not end")
+        raise NotImplementedError("a scenario must wait with its clients: a wait of the server would not end")
 
 
 def _errors_of_kazoo() -> tuple[type[Exception], ...]:
-    """Return its errors that say that a session has ended."""
+    """Return the errors of kazoo that say that a session has ended."""
     if find_spec("kazoo") is None:
         return ()
     from kazoo.exceptions import CancelledError, ConnectionClosedError, ConnectionLoss, SessionExpiredError

@@ -10,7 +10,10 @@ from unittest import mock
 
 @contextmanager
 def replacing(new: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
-    """Replace attributes of modules and classes, given as owner, name and value."""
+    """Replace attributes of modules and classes inside the block.
+
+    :param new: the replacements: the module or class, the name, and the new value.
+    """
     with ExitStack() as stack:
         for owner, name, value in new:
             stack.enter_context(mock.patch.object(owner, name, value))

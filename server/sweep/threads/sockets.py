@@ -2,11 +2,11 @@
 
 The rules:
 
-1. A client connects to an address of its own (:class:`Addresses`). Then its socket becomes one end of a pair
-   of AF_UNIX: what one side sends is there at once, not when the kernel comes to it. Its family attribute is
-   still
-   said to be AF_INET.
-2. ``select``, ``poll``, ``epoll``, and calls that read from a blocking socket wait for their turn.
+1. Each client connects to its own address (:class:`Addresses`). Then its socket becomes one end of a pair of
+   AF_UNIX sockets, because bytes between such sockets arrive at once. Its ``family`` attribute still says
+   AF_INET.
+2. ``select``, ``poll``, ``epoll``, and calls that read from a blocking socket wait for the turn of their
+   thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .turns import Turns
 _PORT: Final = 2181
 
 _real_select = select.select
-_real_poll = getattr(select, "poll", None)  # Windows has none
+_real_poll = getattr(select, "poll", None)  # Windows has no poll
 _real_socketpair = socket.socketpair
 _real_connect, _real_setsockopt = socket.socket.connect, socket.socket.setsockopt
 _real_recv, _real_recv_into = socket.socket.recv, socket.socket.recv_into
@@ -36,7 +36,7 @@ _real_recv, _real_recv_into = socket.socket.recv, socket.socket.recv_into
 class Addresses:
     """The addresses of the clients of a run.
 
-    :param servers: how many addresses a client gets: a port for each server.
+    :param servers: the number of servers. A client gets an address, with its own port, for each server.
     """
 
     def __init__(self, servers: int) -> None:
@@ -48,13 +48,13 @@ class Addresses:
         return sorted(self._names.values())
 
     def add(self, name: str) -> str:
-        """Give a client addresses; returns its connect string."""
+        """Give addresses to a client; return the client's connect string."""
         host = f"127.0.1.{len(self._names) + 1}"
         self._names[host] = name
         return ",".join(f"{host}:{port}" for port in self._ports)
 
     def name_at(self, address: Any) -> str | None:
-        """Return whose address this is; None if it is no client's."""
+        """Return the name of the client to which an address belongs; None if it belongs to no client."""
         if isinstance(address, tuple) and address[1] in self._ports:
             return self._names.get(address[0])
         return None
@@ -65,7 +65,7 @@ class _Poller:
 
     def __init__(self, turns: Turns, real: Any, units: float) -> None:
         """
-        :param units: of a timeout, in a second.
+        :param units: the number of units of a timeout in a second: 1000 for ``poll``, 1 for ``epoll``.
         """
         self._turns = turns
         self._real = real
@@ -86,12 +86,16 @@ class _Poller:
             turn,
             self._turns.deadline_of(seconds),
             self._is_ready,
-            may_be_interrupted=not trio.lowlevel.in_trio_run(),  # trio does not survive that
+            may_be_interrupted=not trio.lowlevel.in_trio_run(),  # trio does not survive an interrupt
         )
         return self._real.poll(0, *most)
 
     def _is_ready(self) -> bool:
-        """To ask an epoll object takes an event that is to come once; to ask for itself takes none."""
+        """Return whether an event is there, and take no event.
+
+        ``epoll.poll`` would take an event that comes only once. So the method asks whether the epoll object
+        itself is readable.
+        """
         if hasattr(self._real, "fileno"):
             return _are_ready([self._real], [])
         return bool(self._real.poll(0))
@@ -101,11 +105,12 @@ class _Poller:
 def sockets_replaced(
     turns: Turns, addresses: Addresses, connect: Callable[[str, object], socket.socket]
 ) -> Iterator[None]:
-    """Replace what is named in the rules, for as long as the block lasts.
+    """Replace the functions that the rules name, for as long as the block lasts.
 
-    Sockets that are still open then are closed.
+    The end of the block closes sockets that are still open.
 
-    :param connect: makes a connection for a client, by its name and its port, and returns its end.
+    :param connect: a function that takes a client's name and a port, makes a connection, and returns the
+        client's end.
     """
     made: list[socket.socket] = []
 
@@ -176,14 +181,14 @@ def sockets_replaced(
 
 
 def _wait(turns: Turns, readers: Any, writers: Any, timeout: float | None) -> None:
-    """Wait until one of the sockets is ready, or the time is over."""
+    """Wait until one of the sockets is ready, or the timeout is over."""
     turn = turns.current()
     if turn is not None and timeout != 0 and not _are_ready(readers, writers):
         turns.wait(turn, turns.deadline_of(timeout), lambda: _are_ready(readers, writers))
 
 
 def _are_ready(readers: Any, writers: Any) -> bool:
-    """Whether a call of select would return at once, if only with an error."""
+    """Return whether a call of select would return or fail at once."""
     try:
         if _real_poll is None:
             return any(_real_select(readers, writers, [], 0))

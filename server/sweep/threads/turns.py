@@ -1,15 +1,16 @@
-"""Threads that take turns, in virtual time: what a client in threads does depends only on the server.
+"""Threads that take turns in virtual time. So a client in threads depends only on the server.
 
 The rules:
 
-1. The threads of a run are real threads, of which one acts at a time. It acts until it waits: for a lock, a
-   condition, an event, a queue, a thread's end, a socket, or a time. Then the next one that can act does so,
-   in the order in which they became able to.
-2. When none can act, all wait. :meth:`Turns.run` returns then.
+1. The threads of a run are real threads, and only one thread acts at a time. A thread acts until it waits for
+   a lock, a condition, an event, a queue, the end of a thread, a socket, or a point in time. Then the next
+   ready thread acts. Threads act in the order in which they became ready.
+2. When no thread is ready, all threads wait. Then :meth:`Turns.run` returns.
 3. Locks, sleep and clocks of the standard library are replaced for threads of the run (:mod:`.waits`,
-   :mod:`.sockets`). A thread may wait for something else: in C, or for a lock that was made before the run.
-   Then nobody can say when it acts again. The run ends with :class:`NotControlled`, which names the place.
-4. A timed wait ends when nobody can act earlier.
+   :mod:`.sockets`). But a thread may wait for something else: in C, or for a lock that was made before the
+       run. Then the sweep cannot know when the thread acts again. So the run ends with
+       :class:`NotControlled`, which names the place.
+4. A wait with a timeout ends when no thread can act earlier.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from ..model import NotControlled
 T = TypeVar("T")
 
 _SILENCE: Final = 1.0
-"""Seconds of real time after which a thread that acts is named."""
+"""The seconds of real time after which a line names the thread that acts."""
 _PATIENCE: Final = 60
-"""So many of these silences, and the run is given up."""
+"""The number of these silences of one thread after which the run ends."""
 _MOST_ENDINGS: Final = 100
-"""How often a thread may wait again while it is ended."""
+"""How often a thread may wait again while the run ends it."""
 
 _start = threading.Thread.start
 
 
 class Interrupted(BaseException):
-    """The run is over: a thread that still waits ends."""
+    """The run is over. This error ends a thread that still waits."""
 
 
 @attrs.define(eq=False)
@@ -48,13 +49,13 @@ class Turn:
     """A thread of the run.
 
     :ivar may_act: a lock that is released when it is the thread's turn.
-    :ivar deadline: the time in seconds at which its wait ends by itself.
-    :ivar is_ready: whether the thread may continue, if nobody calls :meth:`Turns.wake` for that.
-    :ivar woken: its wait ended because somebody called :meth:`Turns.wake`, and not by its deadline.
-    :ivar may_be_interrupted: while it waits: whether it can end by an exception.
-    :ivar interrupted: its wait ends by one.
-    :ivar outside: it is within a call of the standard library that needs real locks.
-    :ivar joining: the threads that wait for its end.
+    :ivar deadline: the time in seconds at which the thread's wait ends by itself.
+    :ivar is_ready: a function that says whether the thread may continue without a call of :meth:`Turns.wake`.
+    :ivar woken: whether a call of :meth:`Turns.wake` has ended the wait, and not the deadline.
+    :ivar may_be_interrupted: whether an exception can end the present wait.
+    :ivar interrupted: whether an exception ends the present wait.
+    :ivar outside: whether the thread is inside a call of the standard library that needs real locks.
+    :ivar joining: the threads that wait for the end of this thread.
     """
 
     name: str
@@ -97,7 +98,7 @@ class Turns:
     # --- for the thread that has the run -----------------------------------------------------------------
 
     def run(self, now: float) -> bool:
-        """Let all threads act until each of them waits; returns False if none could act.
+        """Let all threads act until each thread waits; return False if no thread could act.
 
         :param now: the time in seconds.
         :raises NotControlled: a thread acts for too long, or waits for something outside the run.
@@ -117,7 +118,7 @@ class Turns:
 
     @property
     def deadline(self) -> float:
-        """When the next timed wait ends, in seconds."""
+        """The time in seconds at which the next wait with a timeout ends."""
         return min((turn.deadline for turn in self._waiting), default=math.inf)
 
     @property
@@ -126,16 +127,16 @@ class Turns:
         return not self._living and not self._ready
 
     def interrupt(self) -> None:
-        """Raise :class:`Interrupted` where a thread waits. It may wait again as it cleans up."""
+        """Raise :class:`Interrupted` in each waiting thread. A thread may wait again while it cleans up."""
         for turn in list(self._waiting):
             if turn.may_be_interrupted:
                 turn.interrupted = True
                 self.wake(turn)
 
     def end(self) -> None:
-        """End all threads where they wait, and wherever they wait afterwards."""
+        """End all threads at their present wait, and at every later wait."""
         self._is_ending = True
-        if self._is_stuck:  # the order in which they end matters to nobody
+        if self._is_stuck:  # then the order in which threads end does not matter
             for turn in (*self._waiting, *self._ready):
                 turn.may_act.release()
             return
@@ -176,14 +177,14 @@ class Turns:
                 print(f"sweep: waits for the thread {where}", file=sys.stderr)
         self._is_stuck = True
         raise NotControlled(
-            f"the thread {where} does not come back. Does it wait in a call of C, or for a lock that was "
-            "made before the run? Make locks and threads inside of the scenario"
+            f"the thread {where} does not end its turn. Does it wait in a call of C, or for a lock that was "
+            "made before the run? Make locks and threads inside the scenario"
         )
 
     # --- for the threads ---------------------------------------------------------------------------------
 
     def current(self) -> Turn | None:
-        """Return the calling thread, if it is one of the run."""
+        """Return the calling thread if it belongs to the run, else None."""
         turn = self._living.get(_thread.get_ident())
         return None if turn is None or turn.outside else turn
 
@@ -195,8 +196,12 @@ class Turns:
         *,
         may_be_interrupted: bool = True,
     ) -> bool:
-        """Wait; returns False if the deadline came first.
+        """Let a thread wait; return False if the deadline ended the wait.
 
+        :param turn: the calling thread.
+        :param deadline: the time in seconds at which the wait ends by itself.
+        :param is_ready: a function that says whether the wait may end.
+        :param may_be_interrupted: whether :meth:`interrupt` may end the wait.
         :raises Interrupted: the run is over.
         """
         if self._is_ending:
@@ -212,21 +217,21 @@ class Turns:
         return turn.woken
 
     def wake(self, turn: Turn, *, woken: bool = True) -> None:
-        """Let a thread that waits act, when its turn comes. Does nothing if it does not wait."""
+        """Let a waiting thread act when its turn comes. Do nothing if the thread does not wait."""
         if turn in self._waiting:
             del self._waiting[turn]
             turn.woken, turn.deadline, turn.is_ready = woken, math.inf, None
             self._ready.append(turn)
 
     def deadline_of(self, timeout: float | None) -> float:
-        """When a wait that begins now ends.
+        """Return the time in seconds at which a wait that begins now ends.
 
-        :param timeout: seconds; None or a negative number for a wait without an end.
+        :param timeout: the timeout in seconds; None or a negative number for a wait without an end.
         """
         return math.inf if timeout is None or timeout < 0 else self.now + timeout
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function in the thread that has the run; raises the error of the function."""
+        """Call a function in the thread of the run; raise the error of the function."""
         turn = self.current()
         if turn is None:
             return function()
@@ -252,15 +257,16 @@ class Turns:
     # --- how a thread begins and ends --------------------------------------------------------------------
 
     def begin(self, function: Callable[[], object], name: str) -> int:
-        """Begin a thread of the run, from within it or from outside; returns its ident."""
+        """Begin a thread of the run, and return its ident. The caller may be inside or outside the run."""
         thread = threading.Thread(target=function, name=name)
         self.start(thread, name)
         return thread.ident or 0
 
     def start(self, thread: threading.Thread, name: str) -> None:
-        """Have a thread that was made take turns.
+        """Start a thread that takes turns.
 
-        :param name: what reports call it.
+        :param thread: the thread, not started yet.
+        :param name: the thread's name in reports.
         """
         turn = self._begun[thread] = Turn(name, len(self._begun))
         run = thread.run
@@ -289,7 +295,7 @@ class Turns:
         if me is not None:
             me.outside = True
         try:
-            thread._started = threading.Event()  # type: ignore[attr-defined]  # of real locks
+            thread._started = threading.Event()  # type: ignore[attr-defined]  # with real locks
             _start(thread)
         finally:
             if me is not None:
@@ -297,7 +303,7 @@ class Turns:
         self._ready.append(turn)
 
     def of(self, thread: threading.Thread) -> Turn | None:
-        """Return a thread of the run, living or not."""
+        """Return the turn of a thread that lives or has ended; None if it does not belong to the run."""
         return self._begun.get(thread)
 
     @property

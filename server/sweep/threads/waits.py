@@ -1,7 +1,7 @@
-"""Replacements for locks, sleep, clocks and threads of the standard library, for threads of a run.
+"""Replaces locks, sleep, clocks and threads of the standard library, for the threads of a run.
 
-Every other thread of the process gets the real ones. A function that was imported by its name, as by ``from
-time import sleep``, is not replaced.
+All other threads of the process get the real objects. A function that a module imported by its name (``from
+time import sleep``) is not replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .replacing import replacing
 from .turns import Turn, Turns
 
 _EPOCH: Final = 1_700_000_000.0
-"""The result of ``time.time()`` when a run begins."""
+"""The result of ``time.time()`` at the beginning of a run."""
 
 _real_lock = _thread.allocate_lock
 _real_r_lock = threading.RLock
@@ -34,7 +34,7 @@ _real_register = atexit.register
 
 
 class Lock:
-    """Instead of ``threading.Lock``."""
+    """The replacement of ``threading.Lock``."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -77,7 +77,7 @@ class Lock:
 
 
 class RLock:
-    """Instead of ``threading.RLock``."""
+    """The replacement of ``threading.RLock``."""
 
     def __init__(self, turns: Turns) -> None:
         self._lock = Lock(turns)
@@ -104,7 +104,7 @@ class RLock:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    # --- what ``threading.Condition`` calls --------------------------------------------------------------
+    # --- the methods that ``threading.Condition`` calls --------------------------------------------------
 
     def _is_owned(self) -> bool:
         return self._owner == _thread.get_ident()
@@ -163,7 +163,7 @@ def waits_replaced(turns: Turns) -> Iterator[None]:
         return _real_is_alive(thread) if turn is None else not turn.done
 
     class SimpleQueue(queue._PySimpleQueue):  # type: ignore[misc, name-defined]
-        """Python's queue in C waits without calling any replaced function."""
+        """Python's own SimpleQueue is written in C, and waits without a call of a replaced function."""
 
         def __new__(cls) -> Any:
             return _real_queue() if turns.current() is None else super().__new__(cls)

@@ -217,7 +217,7 @@ def test_who_waits_for_a_lock_of_elsewhere_is_not_controlled(
         lab.together(partial(work, first), partial(work, second))
 
     where = f"test_threads.py:{work_line()}"
-    with pytest.raises(NotControlled, match=rf"{where} does not come back. Does it wait in"):
+    with pytest.raises(NotControlled, match=rf"{where} does not end its turn. Does it wait in"):
         run(scenario, Rounds())
     assert f"sweep: waits for the thread b at {Path(__file__)}:{work_line()}\n" in capsys.readouterr().err
 
@@ -298,7 +298,7 @@ def test_greenlets_are_refused_with_a_word_of_what_to_do(monkeypatch: pytest.Mon
         sweep(scenario)
     patched: Any = SimpleNamespace(is_module_patched=lambda name: name == "threading")
     monkeypatch.setitem(sys.modules, "gevent.monkey", patched)
-    with pytest.raises(NotControlled, match="this process, as it is patched, switches between greenlets"):
+    with pytest.raises(NotControlled, match="this process is patched so that it switches between greenlets"):
         sweep(lock)
 
 
