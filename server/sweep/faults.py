@@ -56,25 +56,25 @@ def _reply_lost(stage: Stage, request: Held) -> str:
 def _cut_after(stage: Stage, request: Held) -> str:
     reply = stage.answer(request)
     stage.cut(request, "cut behind the reply")
-    return f"ANSWERED ({stage.words(reply)}), then the connection cut"
+    return f"ANSWERED ({stage.words(reply)}), then the connection is cut"
 
 
 def _gone_before(stage: Stage, request: Held) -> str:
     request.lose()
     stage.cut_off(request)
-    return "REQUEST LOST, cut off until its session has expired"
+    return "REQUEST LOST, the client is cut off until its session has expired"
 
 
 def _gone_mid(stage: Stage, request: Held) -> str:
     stage.apply(request)
     stage.cut_off(request)
-    return "APPLIED, REPLY LOST, cut off until its session has expired"
+    return "APPLIED, REPLY LOST, the client is cut off until its session has expired"
 
 
 def _gone_after(stage: Stage, request: Held) -> str:
     reply = stage.answer(request)
     stage.cut_off(request)
-    return f"ANSWERED ({stage.words(reply)}), then cut off until its session has expired"
+    return f"ANSWERED ({stage.words(reply)}), then the client is cut off until its session has expired"
 
 
 def _restart(stage: Stage, request: Held) -> str:
@@ -149,28 +149,36 @@ def _member(request: Held) -> MemberControls:
 
 FAULTS: Final = {
     "lost": Fault("the request is lost, the connection is cut", False, _lost),
-    "reply-lost": Fault("it is applied, the reply is lost, the connection is cut", False, _reply_lost),
-    "cut-after": Fault("it is answered, then the connection is cut", False, _cut_after),
+    "reply-lost": Fault(
+        "the request is applied, the reply is lost, the connection is cut", False, _reply_lost
+    ),
+    "cut-after": Fault("the request is answered, then the connection is cut", False, _cut_after),
     "gone-before": Fault(
-        "it is lost, the client is cut off until its session has expired", True, _gone_before
+        "the request is lost, the client is cut off until its session has expired", True, _gone_before
     ),
     "gone-mid": Fault(
-        "it is applied, the reply is lost, the client is cut off until its session has expired",
+        "the request is applied, the reply is lost, the client is cut off until its session has expired",
         True,
         _gone_mid,
     ),
     "gone-after": Fault(
-        "it is answered, then the client is cut off until its session has expired", True, _gone_after
+        "the request is answered, then the client is cut off until its session has expired", True, _gone_after
     ),
-    "restart": Fault("it is applied, the reply is lost, the client's server restarts", False, _restart),
+    "restart": Fault(
+        "the request is applied, the reply is lost, the client's server restarts", False, _restart
+    ),
     "ghost": Fault("the client gets a new session while its old one is alive", True, _ghost),
-    "leader-before": Fault("it is lost, the leader dies", False, _leader_before, "ensemble"),
-    "leader-mid": Fault("it is applied, the reply is lost, the leader dies", False, _leader_mid, "ensemble"),
-    "leader-after": Fault("it is answered, then the leader dies", False, _leader_after, "ensemble"),
+    "leader-before": Fault("the request is lost, the leader dies", False, _leader_before, "ensemble"),
+    "leader-mid": Fault(
+        "the request is applied, the reply is lost, the leader dies", False, _leader_mid, "ensemble"
+    ),
+    "leader-after": Fault("the request is answered, then the leader dies", False, _leader_after, "ensemble"),
     "lag-own": Fault("the client's server lags from here on", False, _lag_own, "ensemble"),
     "lag-others": Fault("the other followers lag from here on", False, _lag_others, "ensemble"),
     "swap": Fault("the client asks for its session and gets a new session", True, _swap, "keeper"),
-    "restart-empty": Fault("it is applied, the server restarts without data", True, _restart_empty, "memory"),
+    "restart-empty": Fault(
+        "the request is applied, the server restarts without data", True, _restart_empty, "memory"
+    ),
 }
 FIRST: Final = ("reply-lost", "gone-mid", "cut-after", "leader-mid", "lag-others")
 """The faults that are tried first, because the time may be too short for all faults."""

@@ -168,7 +168,7 @@ class Stage(Observer):
         """
         Stage.made += 1
         if len(self.outcome.steps) >= _MOST_STEPS:
-            raise Endless(f"{_MOST_STEPS:,} steps, and no end in sight")
+            raise Endless(f"{_MOST_STEPS:,} steps, and the run has not ended")
         steps = {actor: choice.step for actor, choice in choices.items()}
         actor = self._order.pick(steps)
         self.outcome.enabled.append(list(steps.values()))
