@@ -23,6 +23,7 @@ class OneModeWatches(WatchManager[W]):
     """The watches of an emulated release before 3.9."""
 
     def add_recursive(self, path: str, watcher: W) -> None:
+        """Add a persistent recursive watch, which has an entry in both registries here."""
         super().add_recursive(path, watcher)
         self._add(self._child, path, watcher, RECURSIVE)
 
@@ -35,6 +36,7 @@ class OneModeWatches(WatchManager[W]):
         super()._add(registry, path, watcher, mode)
 
     def deleted(self, path: str, parent: str) -> list[Delivery[W]]:
+        """Return the events of a delete. Recursive watches of the child registry get an event too."""
         deliveries = super().deleted(path, parent)
         told = {watcher for _, at, watchers in deliveries if at == path for watcher in watchers}
         late = dict.fromkeys(
@@ -61,11 +63,13 @@ class OneModeWatches(WatchManager[W]):
         return super()._drop(registry, path, watcher, modes)
 
     def has(self, path: str, watcher: W, kind: WatcherType) -> bool:
+        """Return whether any watcher has an entry at a path."""
         found = [*self._data.get(path, ())] if kind in _IN_DATA else []
         found += self._child.get(path, ()) if kind in _IN_CHILD else ()
         return any(each not in self._over for each in found)
 
     def remove(self, path: str, watcher: W, kind: WatcherType) -> bool:
+        """Remove a watch of any mode. The result is False if there was no such watch."""
         dropped = kind in _IN_DATA and self._drop(self._data, path, watcher, ANY_MODE)
         return (kind in _IN_CHILD and self._drop(self._child, path, watcher, ANY_MODE)) or dropped
 

@@ -154,6 +154,7 @@ class SessionTracker:
         return NEVER
 
     def by_deadline(self) -> Iterator[tuple[int, list[Session]]]:
+        """Yield each deadline in ms with its sessions, the earliest first."""
         for deadline, bucket in self._buckets.items():
             if bucket:
                 yield deadline, list(bucket.values())

@@ -106,6 +106,7 @@ class Transactions:
 
     @on_txn.setter
     def on_txn(self, listener: Callable[[Txn], None] | None) -> None:
+        """Set the function that is called with each transaction."""
         self._on_txn = listener
         self.has_history = listener is not None
         self.is_recorded = self.log is not None or self.has_history

@@ -1,23 +1,24 @@
-"""One client's byte stream, without a socket: bytes and the time in, bytes out.
+"""One client's byte stream, without a socket. Bytes and the time come in, bytes go out.
 
     connection = service.accept(peer, now, wake)
-    connection.receive_data(data, now)      # as bytes arrive; receive_eof() at their end
-    connection.proceed(now)                 # while has_work: what was left over from an earlier turn
-    connection.data_to_send()               # whenever `wake` was called, and after each of the above
+    connection.receive_data(data, now)      # when bytes arrive; receive_eof() at the end of the input
+    connection.proceed(now)                 # while has_work: the rest of an earlier turn
+    connection.data_to_send()               # after each of the calls above, and after each call of `wake`
     connection.exchange(data, now)          # receive_data, and data_to_send if it returns something
-    connection.close_expected               # once True: send what is left, then close
+    connection.close_expected               # if True: send the rest of the output, then close
 
-A connection goes through three states. Before the handshake its bytes are a four-letter word, whose answer
-ends the connection, or a ConnectRequest. After a granted ConnectRequest ``session`` is set, and each frame
-is a request: :mod:`.requests` handles these. At last the connection is over, ``close_expected``. Wrong input
-ends only this connection, with one log line.
+A connection has three states, one after the other. Before the handshake its bytes are a ConnectRequest or a
+four-letter word, whose answer ends the connection. After a granted ConnectRequest ``session`` is set, and
+each frame is a request, which :mod:`.requests` handles. At the end the connection is over, and
+``close_expected`` is set. Wrong input ends only this connection, and the log gets one line.
 
-Work is done in turns, so that no client keeps the others waiting. The rest of a turn is in three places: in
-the ``input`` (``more`` says whether there may be whole frames), in ``frames`` (cut, but not handled), and in
-``unfinished`` (the first of those frames is a request that is done in steps, see :mod:`.operations.long`).
-While one of them is not empty, or while much output waits, no more input is received: see :attr:`may_read`.
-This is not the opposite of :attr:`has_work`. If a client does not take its output, its connection may have
-no work left and may still not read. A connection that is over, or frozen by a gate, neither reads nor works.
+Work is done in turns, so that no client keeps the others waiting. The rest of a turn is in three places:
+``input`` has bytes (``more`` says whether they may have whole frames), ``frames`` has frames that are not
+handled, and ``unfinished`` has the rest of the first of these frames if it is done in steps (see
+:mod:`.operations.long`). While one of these places is not empty, or while much output waits, no more input is
+received: see :attr:`may_read`. :attr:`may_read` is not the opposite of :attr:`has_work`: if a client does not
+take its output, its connection may have no work and still not read. A connection that is over, or frozen by
+a gate, does not read and does not work.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ _XID = struct.Struct(">i").unpack_from
 _FIRST_BYTES = 4
 """The number of bytes that distinguish a four-letter word and an HTTP method from the length of a frame."""
 _STMK = b"stmk"
-_STMK_SIZE = 12  # bytes: the only word with an argument, a long
+_STMK_SIZE = 12  # bytes of the word stmk with its argument, a long; no other word has an argument
 
 
 class ServiceView(Protocol):
     """The part of the service that a connection uses.
 
-    :class:`.service.Service` describes the attributes.
+    :class:`.service.Service` describes the attributes and the methods.
     """
 
     settings: Settings
@@ -78,50 +79,61 @@ class ServiceView(Protocol):
     now_ms: int
 
     @property
-    def engine(self) -> Engine: ...
-    def at(self, now: float) -> int: ...
-    def wall_clock(self, now: float) -> float: ...
-    def connected(self, connection: Connection, resumed: bool) -> None: ...
-    def closed(self, connection: Connection, reason: str) -> None: ...
+    def engine(self) -> Engine:
+        """The engine of the service."""
+
+    def at(self, now: float) -> int:
+        """Convert a time in monotonic seconds to ms for the engine."""
+
+    def wall_clock(self, now: float) -> float:
+        """Convert a time in monotonic seconds to seconds since the epoch."""
+
+    def connected(self, connection: Connection, resumed: bool) -> None:
+        """Note that a connection has its session."""
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """Forget a connection that is over."""
 
 
 class Connection:
-    """One client.
+    """The connection of one client.
 
     :ivar peer: the client's address as (host, port), with the host in Java's notation.
-    :ivar session: the session served, once the handshake is done.
-    :ivar identities: the identities of the client: at first its address, then those that auth adds.
-    :ivar close_expected: nothing more will be read; send the rest and close.
-    :ivar session_over: the client has closed its session, so it sends nothing more.
-    :ivar aborted: nothing more will be sent either; close at once.
-    :ivar is_foreign: the client speaks HTTP, or TLS on a port that takes both. So this connection is over;
-        ``input`` holds the client's bytes.
-    :ivar unwelcome: connections are refused, so this one is closed unless it turns out to speak HTTP.
+    :ivar session: the session of the client; None before the end of the handshake.
+    :ivar identities: the identities of the client: its address, and the identities that auth adds.
+    :ivar close_expected: whether nothing more will be read; the caller must send the rest and close.
+    :ivar session_over: whether the client has closed its session, so it sends nothing more.
+    :ivar aborted: whether nothing more will be read or sent; the caller must close without sending the rest.
+    :ivar is_foreign: whether the client speaks HTTP, or TLS on a port for both. Then this connection is over,
+        and ``input`` has the client's bytes.
+    :ivar unwelcome: whether connections are refused. Then this connection is closed, unless the client speaks
+        HTTP.
     :ivar login: the SASL login, from its first token on.
-    :ivar null_tokens: the number of tokens that got a null answer. After the first one there is no login.
-    :ivar frozen: a gate has stopped the connection: it neither receives nor sends.
+    :ivar null_tokens: the number of SASL tokens that got a null answer. After the first such token there is
+        no login.
+    :ivar frozen: whether a gate has stopped the connection, which then receives and sends nothing.
     :ivar endpoint: the name of the client's endpoint; empty for the port of all clients.
     :ivar program: the program at the other end (:mod:`.programs`); empty if it is not known, None if nobody
-        has looked.
+        has looked for it.
     :ivar stats: the figures of this connection for operators.
-    :ivar wake: called when there is output although nothing was received, and on closing.
+    :ivar wake: a function that is called when there is output although nothing was received, and on closing.
 
-    Only :mod:`.requests` shares these:
+    Only :mod:`.requests` uses these attributes too:
 
     :ivar fast_session: the session, while a request that arrives alone may take the short way.
-    :ivar input: the received bytes that are not cut into frames yet.
-    :ivar more: whether the input may hold further whole frames.
-    :ivar frames: requests that were cut off the input, and not handled to their end.
-    :ivar unfinished: the remaining steps of the first of these, if an earlier turn has begun it.
-    :ivar arrived: when the requests that are being handled arrived, in seconds, monotonic.
-    :ivar output: bytes that wait to be sent, in pieces.
-    :ivar waiting: the number of these bytes.
+    :ivar input: the received bytes that are not yet cut into frames.
+    :ivar more: whether the input may have further whole frames.
+    :ivar frames: requests that were cut off the input, and are not handled to their end.
+    :ivar unfinished: the remaining steps of the first request in ``frames``, if an earlier turn has begun it.
+    :ivar arrived: the time at which the requests that are being handled arrived, in monotonic seconds.
+    :ivar output: the bytes that wait to be sent, in pieces.
+    :ivar waiting: the number of bytes that wait to be sent.
     """
 
     behind: ClassVar[str] = "it belongs to another server, or to this one before it lost its data"
-    """The explanation why a client may have seen later changes than this server has."""
+    """The reason why a client may have seen changes that this server does not have."""
 
-    # These belong to the class until they are set: most never are, and a field costs memory for each
+    # Defaults are in the class, because most connections never set them, and each field costs memory.
     login: Login | None = None
     null_tokens = 0
     endpoint = ""
@@ -156,7 +168,7 @@ class Connection:
         self.arrived = now
         self.output: list[bytes] = []
         self.waiting = 0
-        self._word_answer: Iterator[bytes] | None = None  # what is left of the answer to a four-letter word
+        self._word_answer: Iterator[bytes] | None = None  # the rest of the answer to a four-letter word
         self.frozen = False
 
     def __repr__(self) -> str:
@@ -166,12 +178,12 @@ class Connection:
     # --- bytes in ----------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Handle bytes that have arrived at ``now`` (seconds, monotonic)."""
+        """Handle bytes that have arrived at ``now``, in monotonic seconds."""
         if self.close_expected:
             return
         self.engine.stats.bytes_received += len(data)
         if self.frames:
-            self.more = True  # behind those
+            self.more = True  # the new bytes come after the frames that wait
         elif not self.more:
             self.arrived = now
         self.input.feed(data)
@@ -214,12 +226,12 @@ class Connection:
 
     @property
     def has_work(self) -> bool:
-        """Whether :meth:`proceed` has whole requests to handle, and the output has room."""
+        """Whether :meth:`proceed` has whole requests to handle, and more output may wait."""
         return (self.more or bool(self.frames)) and not self.close_expected and not self.frozen
 
     @property
     def may_read(self) -> bool:
-        """Whether more input is welcome."""
+        """Whether the transport may receive more input."""
         if self.more or self.frames or self.close_expected or self.waiting > HIGH_WATER:
             return False
         return not self.frozen or (
@@ -228,13 +240,14 @@ class Connection:
 
     @property
     def is_full(self) -> bool:
-        """Whether too much output waits. Then no more requests are handled until the client takes some."""
+        """Whether too much output waits. Then no more requests are handled until the client takes some
+        output."""
         return self.waiting > HIGH_WATER
 
     # --- bytes out ---------------------------------------------------------------------------------------
 
     def data_to_send(self) -> bytes:
-        """Take the bytes that wait to be sent."""
+        """Return the bytes that wait to be sent, and remove them from the output."""
         output = self.output
         if not output or self.frozen:
             return b""
@@ -252,7 +265,7 @@ class Connection:
         self.waiting += len(data)
 
     def reply(self, op: int, frame: bytes, result: tuple[int, int, bytes]) -> None:
-        """Queue the reply to a request that had to wait, outside its turn."""
+        """Queue the reply to a request that had to wait longer than its turn."""
         (xid,) = _XID(frame)
         self.send(reply_frame(PING_XID if op == PING else xid, *result))
         self.wake()
@@ -260,7 +273,10 @@ class Connection:
             self.end_session()
 
     def notify(self, events: Sequence[Notification], frames: bytes) -> None:
-        """Queue watch events, which are ``frames`` on the wire."""
+        """Queue watch events.
+
+        :param frames: the same events, encoded, each with its frame length.
+        """
         if self.close_expected:
             return
         self.stats.sent_events(len(events))
@@ -282,34 +298,34 @@ class Connection:
     # --- the end -----------------------------------------------------------------------------------------
 
     def refuse(self, reason: str) -> None:
-        """Close because of the client's input. Waiting replies are still sent."""
+        """Close the connection because of the client's input. Waiting replies are still sent."""
         logger.warning("%s: closed, %s", self, reason, stacklevel=2)
         self._close(reason)
 
     def end_session(self) -> None:
-        """Close after the last request of a session; its reply is still sent."""
+        """Close the connection after the last request of a session. The reply to it is still sent."""
         self.session_over = True
         self._close("its session is closed")
 
     def abort(self, reason: str) -> None:
-        """Close without sending anything more, for a reason that is not the client's fault."""
+        """Close the connection without sending anything more. The reason is no fault of the client."""
         if not self.aborted:
             logger.info("%s: closed, %s", self, reason, stacklevel=2)
             self._abort(reason)
 
     def reject(self, reason: str) -> None:
-        """Close without sending anything more, because the client does something wrong or too little."""
+        """Close the connection without sending anything more, because of a fault of the client."""
         if not self.aborted:
             logger.warning("%s: closed, %s", self, reason, stacklevel=2)
             self._abort(reason)
 
     def fail(self) -> None:
-        """Abort because of the exception that is being handled; raises nothing."""
+        """Abort the connection because of the exception that is being handled. This method raises nothing."""
         report("%s: closed", self)
         reason = "an error of the server"
         with suppress(Exception):
             self._abort(reason)
-        with suppress(Exception):  # for the case that it was this that failed
+        with suppress(Exception):  # perhaps the same method has raised the exception
             self.service.closed(self, reason)
 
     def _abort(self, reason: str) -> None:
@@ -332,13 +348,13 @@ class Connection:
     # --- for gates ---------------------------------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Handle and send nothing until :meth:`thaw`."""
+        """Stop the connection: it handles and sends nothing until :meth:`thaw`."""
         self.frozen = True
         self.fast_session = None
         self.wake()
 
     def thaw(self, now: float) -> None:
-        """Continue where :meth:`freeze` stopped."""
+        """Continue after :meth:`freeze`."""
         self.frozen = False
         self.proceed(now)
         self.wake()
@@ -346,7 +362,7 @@ class Connection:
     def put_back(self, request: bytes, ahead: int, now: float) -> None:
         """Handle a request that a gate has taken.
 
-        :param ahead: the number of waiting requests before it.
+        :param ahead: the number of waiting requests before this request.
         """
         if self.unfinished is not None:
             ahead += 1
@@ -357,17 +373,20 @@ class Connection:
     # --- turns -------------------------------------------------------------------------------------------
 
     def start_turn(self) -> float:
-        """Start a turn; returns its end by the stopwatch of the service."""
+        """Start a turn.
+
+        :returns: the end of the turn, in seconds of the service's stopwatch.
+        """
         service = self.service
         service.turn_end = end = service.stopwatch() + service.slice
         return end
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
-        """Whether other clients are served before a long request or answer continues.
+        """Return whether other clients are served before a long request or answer continues.
 
-        Never while a gate wants whole replies.
+        The result is False while a gate wants whole replies.
 
-        :param ahead: seconds that the next step will take.
+        :param ahead: the time in seconds that the next step will take.
         """
         service = self.service
         if service.gate is not None and service.gate.wants_whole:
@@ -377,9 +396,10 @@ class Connection:
     # --- the handshake -----------------------------------------------------------------------------------
 
     def _turns_away(self, word: bytes) -> bool:
-        """Close a connection whose first bytes are HTTP or TLS; or refuse it, because they are not.
+        """Close a connection whose first bytes are HTTP or TLS. Refuse an unwelcome connection if its first
+        bytes are not HTTP.
 
-        Control over HTTP must get through while a test freezes or refuses all connections.
+        HTTP clients must be able to control a test that freezes or refuses all connections.
         """
         if self.close_expected or len(word) < _FIRST_BYTES:
             return self.close_expected
@@ -397,12 +417,14 @@ class Connection:
         return self.close_expected
 
     def _shake_hands(self, now: float) -> bool:
-        """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4); True once connected.
+        """Read a four-letter word or a ConnectRequest (wire.md sections 3 and 4).
 
-        A word followed by a blank does not count, because it may be the method of an HTTP request from a web
-        page (semantics.md section 16). The exception is ``stmk``, whose argument follows at once.
+        Four letters with a blank after them are not a word, because they may be the method of an HTTP request
+        from a web page (semantics.md section 16). The exception is ``stmk``, whose argument follows directly.
+
+        :returns: True if the client has its session now.
         """
-        payloads = self.frames  # a ConnectRequest that a gate did not let pass
+        payloads = self.frames  # a ConnectRequest that a gate has stopped
         if not payloads:
             start = self.input.peek(_FIRST_BYTES + 1)
             word = start[:_FIRST_BYTES]
@@ -426,7 +448,7 @@ class Connection:
             return False
         self.frames = []
         if request.lastZxidSeen > self.engine.zxid:
-            # wire.md section 4.2, step 4: without a word, and before the session is looked at
+            # wire.md section 4.2, step 4: there is no answer, and the session is not looked up
             if gate is not None:
                 gate.refused(self, request.sessionId, request.lastZxidSeen)
             self.refuse(
@@ -437,21 +459,23 @@ class Connection:
         return self._attach(request, payloads[0][end : end + 1], now)
 
     def _attach(self, request: records.ConnectRequest, read_only: bytes, now: float) -> bool:
-        """Answer a ConnectRequest; True once connected.
+        """Answer a ConnectRequest.
 
-        :param read_only: its last byte, if it has one: whether the client accepts a read-only server.
+        :param read_only: the last byte of the request, which says whether the client accepts a read-only
+            server; empty if the request has no such byte.
+        :returns: True if the client has its session now.
         """
-        # A client that omits the last byte expects none in the answer; this server is never read-only.
+        # If the request has no last byte, the answer has none. This server is never read-only.
         flag = b"\0" if read_only else self.engine.flag_by_default
         return self._welcome(self.engine.connect(self, request, self.service.at(now)), request, flag, now)
 
     def _welcome(
         self, session: Session | None, request: records.ConnectRequest, flag: bytes, now: float
     ) -> bool:
-        """Send the answer.
+        """Send the answer to a ConnectRequest.
 
-        :param session: None if the client's is refused.
-        :param flag: the last byte, if there is one.
+        :param session: the session; None if the client is refused.
+        :param flag: the last byte of the answer; empty if the answer has no such byte.
         """
         self.session = session
         granted = (0, 0, bytes(16)) if session is None else (session.timeout, session.id, session.password)
@@ -477,7 +501,7 @@ class Connection:
         for piece in self._word_answer:
             self.send(piece)
             if self.is_full or self.turn_is_over():
-                self.more = True  # the word is still there
+                self.more = True  # the word stays in the input
                 return
         self._close(f"answered {word!r}")
 
@@ -492,7 +516,7 @@ class Connection:
 
     @property
     def outstanding(self) -> int:
-        """The number of requests that have arrived and wait for their turn."""
+        """The number of requests that have arrived and wait for a turn."""
         return len(self.frames)
 
     @property

@@ -1,9 +1,9 @@
-"""The statistics of one connection (``cons``, ``/connections``), and its share of the server's figures.
+"""The figures of one connection (``cons``, ``/connections``), and its part of the figures of the server.
 
-Each request and each reply is counted twice: here, until ``crst``, and in :class:`.stats.ServerStats`, until
-``srst``. The latency of a request is the time from its arrival to its answer in whole ms. Nearly all
+Each request and each reply is counted twice: here, until ``crst``; and in :class:`.stats.ServerStats`, until
+``srst``. The latency of a request is the time from its arrival to its answer, in whole ms. Nearly all
 requests are answered in the turn in which they arrive. So latencies of 0 ms are only counted, and other
-values are added up.
+latencies are added to a sum.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from ...protocol.operations import WRITES, OpCode
 from ..core.stats import ServerStats, Summary
 
 Last: TypeAlias = tuple[int | None, int | None, int, int, float, int]
-"""The last request answered: op code, xid, the reply's zxid and error code, the time of the answer (seconds,
-monotonic) and the latency in ms."""
+"""The last answered request: its op code and xid, the zxid and the error code of the reply, the time of the
+reply in monotonic seconds, and the latency in ms."""
 
 _NONE_YET: Last = (None, None, 0, 0, 0.0, 0)
 
 
 class ConnectionStats:
-    """
+    """The figures of one connection.
+
     :param established: the time at which the client connected, in seconds since the epoch.
-    :ivar stats: the server's own figures.
-    :ivar at_once: requests answered within 1 ms, whose latency counts as 0.
-    :ivar last: the last request answered. One tuple, because the short way writes it for every request.
+    :ivar stats: the figures of the whole server.
+    :ivar at_once: the number of requests that were answered within 1 ms. Their latency counts as 0.
+    :ivar last: the last answered request, as one tuple, because the short way writes it for every request.
     """
 
     __slots__ = ("_delayed", "_more_received", "_more_sent", "at_once", "established", "last", "stats")
@@ -37,6 +38,7 @@ class ConnectionStats:
         self.reset()
 
     def reset(self) -> None:
+        """Set all figures of this connection to their start values."""
         self.at_once = 0
         self.last: Last = _NONE_YET
         self._delayed = Summary()  # latencies of 1 ms and more
@@ -48,10 +50,10 @@ class ConnectionStats:
     def answered(self, requests: int, writes: int, waited: float) -> int:
         """Count requests that were answered together.
 
-        :param writes: the number of zxids that they took, which is higher than the number of requests if
-            another epoch has begun.
-        :param waited: seconds since they arrived.
-        :returns: their latency in ms.
+        :param writes: the number of zxids that the requests took. If a new epoch has begun, this number may
+            be higher than the number of requests.
+        :param waited: the time in seconds since the requests arrived.
+        :returns: the latency of the requests in ms.
         """
         if writes > requests:
             writes = requests
@@ -73,20 +75,20 @@ class ConnectionStats:
         self.stats.more_received += 1
 
     def sent_welcome(self, now: float) -> None:
-        """Count the answer to a handshake, sent at ``now`` (seconds, monotonic)."""
+        """Count the answer to a handshake, which was sent at ``now`` (monotonic seconds)."""
         self._more_sent += 1
         self.stats.more_sent += 1
         self.last = (OpCode.CREATE_SESSION, None, 0, 0, now, 0)
 
     def sent_events(self, count: int) -> None:
-        """Count watch events; the engine has counted them for the server already."""
+        """Count watch events of this connection. The engine has already counted them for the server."""
         self._more_sent += count
 
-    # --- telling -----------------------------------------------------------------------------------------
+    # --- the figures -------------------------------------------------------------------------------------
 
     @property
     def latency(self) -> Summary:
-        """The latency of all requests answered, in ms."""
+        """The latency of all answered requests, in ms."""
         latency = copy(self._delayed)
         if self.at_once:
             latency.add(0, self.at_once)
@@ -94,17 +96,17 @@ class ConnectionStats:
 
     @property
     def received(self) -> int:
-        """Frames received: requests that were answered, handshakes and words."""
+        """The number of frames that came: answered requests, handshakes and four-letter words."""
         return self.at_once + self._delayed.count + self._more_received
 
     @property
     def sent(self) -> int:
-        """Frames sent: replies, answers to handshakes, watch events."""
+        """The number of frames that were sent: replies, answers to handshakes and watch events."""
         return self.at_once + self._delayed.count + self._more_sent
 
     @property
     def last_op(self) -> int | None:
-        """The op code of the last request; None before the first one, and for a write that was refused."""
+        """The op code of the last request; None before the first request, and after a refused write."""
         op, _, _, err, _, _ = self.last
         return None if err and op in WRITES else op
 
@@ -115,6 +117,7 @@ class ConnectionStats:
 
     @property
     def last_zxid(self) -> int:
+        """The zxid of the last reply."""
         return self.last[2]
 
     @property

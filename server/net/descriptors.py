@@ -1,7 +1,7 @@
-"""File descriptors: as many as the process may have, except a few that no client gets.
+"""File descriptors: the process may have as many as the system allows, but clients do not get the last ones.
 
-The server itself needs some at any time: to import a module, to read /dev/fd for an operator, to write a
-traceback. So clients may not take the last ones.
+The server itself may need some file descriptors at any time, for example to import a module, to read /dev/fd
+for an operator, or to write a traceback.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _RESERVE: Final = 32
 LEAST: Final = 64
-"""The server needs at least this many, so that some are left for clients."""
+"""The least number of file descriptors with which a server can serve clients."""
 _SAFE: Final = LEAST // 2
-"""Lower numbers are never reserved, because reading the limit for each new client would take time."""
+"""A descriptor with a lower number is never reserved, so the limit need not be read for each new client."""
 SHORTAGE: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-"""The errors of accept() and similar calls while the system has no more descriptors or memory."""
+"""The errors of accept() and similar calls if the system has no more descriptors or no more memory."""
 REMEDY: Final = "other clients must leave first, or raise the limit of open files (ulimit -n)"
 
 
@@ -37,10 +37,9 @@ def limit() -> int:
 
 
 def raise_limit() -> None:
-    """Raise the limit as far as the system allows, as a JVM does at its start."""
-    with suppress(
-        ImportError, OSError, ValueError
-    ):  # Windows has none; or it is higher than the kernel's own
+    """Raise the limit as far as the system allows. A JVM does the same when it starts."""
+    # Windows has no limit. The limit may already be higher than the limit of the kernel.
+    with suppress(ImportError, OSError, ValueError):
         import resource
 
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -48,13 +47,13 @@ def raise_limit() -> None:
 
 
 def check(sock: socket.socket | trio.socket.SocketType) -> None:
-    """Close the socket of a new client if its descriptor is one of the reserve.
+    """Close the socket of a new client if its file descriptor is reserved.
 
     :raises OSError: EMFILE; the socket is closed.
     """
     if sock.fileno() < _SAFE:
         return
     most = limit()
-    if sock.fileno() >= most - min(_RESERVE, most // 4):  # the lowest number that is free is given out first
+    if sock.fileno() >= most - min(_RESERVE, most // 4):  # the system uses the lowest free number first
         sock.close()
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

@@ -1,11 +1,12 @@
-"""An engine that behaves as another release of Apache ZooKeeper than the default (:mod:`..config.releases`).
+"""The engine that emulates a release of Apache ZooKeeper other than the default (:mod:`..config.releases`).
 
 The rules:
 
-* The engine of the default release is :class:`.core.engine.Engine`. For another release the server starts
-  with a subclass, :class:`OtherEngine`, so that the default release pays nothing for the differences.
-* An operation that differs as a whole has its own function, in the table of an :class:`OtherEngine`.
-* A difference of single values (ids in ACLs, commands of the admin server) is decided where these are read.
+* The engine of the default release is :class:`.core.engine.Engine`. For another release the server uses a
+  subclass, :class:`OtherEngine`, so that the differences cost the default release no time.
+* If a whole operation differs, the table of an :class:`OtherEngine` has another function for it.
+* If only single values differ (ids in ACLs, commands of the admin server), the code that reads the values
+  looks at the release.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ _ONE_NAME: dict[int, str] = {
     OpCode.GET_CHILDREN2: "get_children",
     OpCode.SET_WATCHES2: "set_watches",
 }
-"""Operations that are counted under the name of another operation."""
+"""The operations that are counted under the name of another operation."""
 _OPERATIONS: dict[int, str] = {
     op: f"op_count_{_ONE_NAME.get(op, OpCode(op).name.lower())}"
     for op in CLIENTS - {OpCode.AUTH, OpCode.SASL}
@@ -70,7 +71,7 @@ _COUNTERS = (
     *("op_count_total", "op_count_create_session", "ttl_node_created_count", "ttl_node_deleted_count"),
     *dict.fromkeys(_OPERATIONS.values()),
 )
-"""The counters that only a later release than the default one has (operator-surface.md section 3.4)."""
+"""The counters that only releases later than the default have (operator-surface.md section 3.4)."""
 _SINCE_PERSISTENT_KINDS = (WatcherType.PERSISTENT, WatcherType.PERSISTENT_RECURSIVE)
 
 
@@ -103,15 +104,15 @@ def _operations(release: Release) -> dict[int, Operation]:
 
 
 class OtherEngine(Engine):
-    """An engine of the release that its settings name.
+    """The engine of the release that its settings name.
 
-    :ivar release: the release that it behaves as.
+    :ivar release: the release that the engine emulates.
     :ivar unknown: the op codes that the release does not know.
     :ivar null_watchers: the connections that have a watch without a path, before 3.9.
     """
 
     _untold = (-1, -1)
-    """A zxid that replies do not show, and the zxid that they show instead."""
+    """A zxid that replies do not show, and the zxid that replies show in its place."""
 
     def __init__(self, settings: Settings, **arguments: Any) -> None:
         super().__init__(settings, **arguments)
@@ -134,19 +135,21 @@ class OtherEngine(Engine):
             self.tree.ttl_nodes = _TtlNodes(self.stats)
 
     def connect(self, client: Client, request: r.ConnectRequest, now: int) -> Session | None:
+        """Open a session, or re-attach to one. New sessions are counted if the release has such a counter."""
         session = super().connect(client, request, now)
         if session is not None and not request.sessionId and self._counted:
             self._count("op_count_create_session")
         return session
 
     def disconnected(self, client: Client) -> None:
+        """Forget a connection that is over, and its watches without a path."""
         self.null_watchers.discard(client)
         super().disconnected(client)
 
     def new_login(self) -> Login | None:
-        """Return a login that refuses everybody, if the release has only the mechanisms of FIPS 140."""
+        """Return a login. If the release has only the mechanisms of FIPS 140, the login refuses everybody."""
         if self.settings.fips_mode and self.settings.sasl_users is not None and self.release.has("fips-sasl"):
-            from ..core.sasl import NoLogin  # as the engine does
+            from ..core.sasl import NoLogin  # loaded only if needed, as in the engine
 
             return NoLogin({}, self._random_bytes)
         return super().new_login()
@@ -156,6 +159,8 @@ class OtherEngine(Engine):
         self.stats.others[name] += 1
 
     def handle(self, client: Client, op: int, frame: bytes, now: int) -> _Result:
+        """Process one request as the emulated release does, and count it if the release has such a
+        counter."""
         if op in self.unknown:
             raise UnknownOperation
         name = self._counted.get(op)
@@ -196,9 +201,11 @@ class OtherEngine(Engine):
     def carry_out(
         self, client: Client, requests: Iterable[tuple[int, tuple[Any, ...]]], results: list[bytes]
     ) -> list[Change]:
+        """Carry out the operations of a multi, as the decoder of the emulated release allows."""
         return super().carry_out(client, _judged(requests), results)
 
     def tell(self, events: Sequence[Notification], clients: Sequence[Client]) -> None:
+        """Queue watch events. In old releases an event has no zxid."""
         if not self.release.has("notification-zxid"):
             for event in events:
                 event.zxid = -1
@@ -209,7 +216,7 @@ class OtherEngine(Engine):
 
 
 class _TtlNodes(dict[str, None]):
-    """The paths of TTL znodes; it counts additions and removals."""
+    """The paths of TTL znodes. The statistics count each addition and removal."""
 
     def __init__(self, stats: ServerStats) -> None:
         super().__init__()
@@ -260,8 +267,8 @@ def _check_watches(engine: OtherEngine, client: Client, request: r.CheckWatchesF
 
 
 def _add_watch(engine: OtherEngine, client: Client, request: r.AddWatchFields) -> bytes:
-    """Add a watch. A second watch without a path fails, whether or not the first still exists (wire.md
-    section 15)."""
+    """Add a watch. A second watch without a path fails, also if the first one does not exist any more
+    (wire.md section 15)."""
     if request[0] is None and client in engine.null_watchers:
         raise MarshallingError(None, "no path")
     body = add_watch(engine, client, request)
@@ -273,7 +280,7 @@ def _add_watch(engine: OtherEngine, client: Client, request: r.AddWatchFields) -
 def _remove_watches(engine: OtherEngine, client: Client, request: r.RemoveWatchesFields) -> bytes:
     path, number = request
     kind = _kind(engine, number)
-    if path is None:  # the release takes a watch out of one registry, and fails then
+    if path is None:  # the release removes the watch from one registry, and then it fails
         for registry in (WatcherType.CHILDREN, WatcherType.DATA):
             if kind in (registry, WatcherType.ANY) and engine.watches.remove(NULL_PATH, client, registry):
                 raise MarshallingError(path, "no path")
@@ -290,15 +297,17 @@ def _kind(engine: OtherEngine, number: int) -> WatcherType:
 
 
 def _check(engine: OtherEngine, client: Client, request: r.CheckVersionFields) -> bytes:
-    """
-    :raises Withheld: the check succeeds, and the release loses its reply.
+    """Check a version outside of a multi.
+
+    :raises Withheld: the check succeeds, and the release sends no reply.
     """
     check(engine, client, request)
     raise Withheld
 
 
 def _rereader(release: Release) -> Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]]]:
-    """Return the quirks of a release's decoder of creates in a multi (wire.md section 10)."""
+    """Return a function that changes a create of a multi as the decoder of the release does (wire.md
+    section 10)."""
     knows_flags, keeps_create2, refuses_null = map(
         release.has, ("flags-in-multi", "create2-in-multi", "null-acl-in-multi")
     )
@@ -307,7 +316,7 @@ def _rereader(release: Release) -> Callable[[int, tuple[Any, ...]], tuple[int, t
         path, data, acl, flags = fields[:4]
         if op != _CREATE_TTL:
             if not 0 <= flags <= 4 and not knows_flags:
-                return op, fields  # judged when its turn comes
+                return op, fields  # _judged() refuses it later, if the operations before it succeed
             if acl is None and not refuses_null:
                 fields = (path, data, (), flags)
         op, fields = reread_create(op, fields)

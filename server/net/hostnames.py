@@ -1,8 +1,9 @@
-"""``ssl.clientHostnameVerification``: a certificate must be for the host of its client.
+"""The check of ``ssl.clientHostnameVerification``: a certificate must be for the host of its client.
 
 As in the real server the address is compared first. With ``ssl.allowReverseDnsLookup`` the name of the
-address is compared next: the owner of the address decides this name, and the look-up may be slow. A
-certificate without alternative names is for its common name. ``*`` may replace the first label of a name.
+address is compared next. The owner of the address decides this name, and the look-up may be slow. If a
+certificate has no alternative names, its common name is compared. ``*`` may replace the first label of a
+name.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import trio
 from .streams import HostNameError
 
 _PATIENCE = 5.0
-"""Seconds that the resolver may take: the usual time-out of resolvers."""
+"""The time in seconds for the resolver, which is the usual timeout of resolvers."""
 
 
 async def check(certificate: dict[str, Any], host: str, by_name: bool) -> None:
-    """
+    """Check that a certificate is for the host of its client.
+
     :param by_name: whether to ask the resolver for the name of the address.
     :param certificate: the result of :meth:`ssl.SSLSocket.getpeercert`.
     :param host: the address of the client.
@@ -38,7 +40,7 @@ async def check(certificate: dict[str, Any], host: str, by_name: bool) -> None:
             "ssl.allowReverseDnsLookup=true the name of this address would do"
         )
     name = ""
-    with trio.move_on_after(_PATIENCE), suppress(OSError):  # then there is no name
+    with trio.move_on_after(_PATIENCE), suppress(OSError):  # after an error or the timeout there is no name
         name, _ = await trio.socket.getnameinfo((str(address), 0), 0)
     if name and name != str(address) and any(is_for(text, name) for text in _names(certificate, "DNS")):
         return

@@ -1,8 +1,8 @@
-"""A small HTTP/1.1 server for operators. Its answers come from a function that does not block.
+"""A small HTTP/1.1 server for operators. A function that does not block makes the answers.
 
-Everything is bounded: the number of clients, the size of a request, and the time for a client to send a
-request and to take the answer. All other tasks run between two requests of any clients. Bad input ends its
-own connection, with one log line.
+These are limited: the number of clients, the size of a request, and the time in which a client must send a
+request and take the answer. All other tasks run between two requests. Bad input ends only its own connection,
+and the log gets one line.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ if TYPE_CHECKING:
 _MAX_HEAD: Final = 16 * 1024  # bytes
 _MAX_BODY: Final = 64 * 1024  # bytes
 _MAX_CLIENTS: Final = 64
-"""The largest number of clients at a time. Operators need few, and each may hold an answer of some MB."""
+"""The largest number of clients at the same time. Operators need only a few clients, and the answer to each
+may need some MB."""
 _RECEIVE: Final = 16 * 1024  # bytes
 _PIECE: Final = 64 * 1024  # bytes
 _CHUNKS, _CHUNK = 2000, 128
-"""The number of chunks that any body may have, which takes 10 ms; and the bytes that each further chunk
-needs."""
+"""The number of chunks that any body may have, which takes 10 ms; and the number of bytes of the body for
+each chunk above that number."""
 _SHOWN: Final = 100  # characters of a header in a log line
 _LINGER: Final = 2.0
-"""Seconds that a client has to close its side after the server has closed its own."""
+"""The time in seconds in which a client must close its side after the server has closed its own side."""
 
 
 @attrs.frozen
 class Request:
     """One request.
 
-    :ivar target: path and query, exactly as they were sent.
-    :ivar headers: by name in lower case.
+    :ivar target: the path and the query, exactly as they were sent.
+    :ivar headers: the headers, by name in lower case.
     :ivar peer: the client's address.
     :ivar certificate: the certificate of the client, from :meth:`ssl.SSLSocket.getpeercert`.
     """
@@ -64,28 +65,29 @@ class Request:
 
     @property
     def path(self) -> str:
+        """The path, decoded and without the query."""
         path = self.target.partition("?")[0]
         return unquote(re.sub("^https?://[^/]*", "", path, flags=re.IGNORECASE))
 
     @property
     def arguments(self) -> dict[str, str]:
-        """The query, by name; if a name has several values, the first one."""
+        """The arguments of the query, by name. If a name has several values, the first value counts."""
         pairs = parse_qsl(self.target.partition("?")[2], keep_blank_values=True)
         return dict(reversed(pairs))
 
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
-"""Sends a piece of a body, which may be empty. The first piece is sent with the head."""
+"""A function that sends a piece of a body. The piece may be empty. The first piece is sent with the head."""
 
 
 @attrs.frozen
 class Response:
     """One answer.
 
-    :ivar rest: the remainder of a body that takes long to make. Each piece takes a bounded time, and other
-        tasks run in between.
-    :ivar stream: sends the body piece by piece, instead of ``body``, until it returns. It is cancelled when
-        the client leaves.
+    :ivar rest: the pieces after ``body``, for a body that takes long to make. Each piece takes a bounded
+        time, and other tasks run in between.
+    :ivar stream: an async function that sends the body piece by piece, in place of ``body``. The function is
+        cancelled when the client leaves.
     """
 
     status: int
@@ -102,27 +104,27 @@ Answer: TypeAlias = Callable[[Request], Response | Awaitable[Response]]
 
 
 def plain(status: int, **headers: str) -> Response:
-    """Make an answer whose content is the name of its status."""
+    """Make an answer whose body is the name of its status."""
     text = f"{status} {HTTPStatus(status).phrase}\n"
     return Response(status, text.encode(), {"content-type": "text/plain; charset=utf-8", **headers})
 
 
 def method_refused(method: str, *allowed: str) -> Response | None:
-    """Return the answer to a method that is not among ``allowed``; None if the method is allowed."""
+    """Return None if a method is in ``allowed``; otherwise return the answer that refuses the method."""
     if method in allowed:
         return None
     return plain(403) if method == "TRACE" else plain(405, allow=", ".join(allowed))
 
 
 def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -> str | None:
-    """Explain why a request may come from a web page of an unknown site; None if it does not.
+    """Return the reason why a request may come from a web page of an unknown site; None if it does not.
 
-    A browser names the site of the page behind a request. This is not enough: an attacker may point his own
-    domain name at this machine, and then his page counts as a page of this server. So the request must also
-    be for an address, or for one of the ``names``.
+    A browser names the site of the page behind a request. This is not enough: an attacker may let his own
+    domain name lead to this machine, and then his page counts as a page of this server. So the request must
+    also be for an address, or for one of the ``names``.
 
-    :param strict: whether a browser must name the site. Without TLS, or for an address, a page can prevent
-        the naming.
+    :param strict: whether a browser must name the site. If there is no TLS, or if the request is for an
+        address, a page can make the browser leave out the name.
     """
     host = request.headers.get("host", "").lower()
     name = host_name(request)
@@ -140,7 +142,7 @@ def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -
 
 
 def host_name(request: Request) -> str:
-    """The host name or address of a request, without a port; empty if the request has none."""
+    """Return the host name or address of a request, without a port; empty if the request has none."""
     host = request.headers.get("host", "").lower()
     return (_split(f"//{host}").hostname or "").rstrip(".")
 
@@ -174,12 +176,12 @@ def _head(response: Response, more: Mapping[str, str] = MappingProxyType({})) ->
 
 
 class HttpServer:
-    """Serves clients that speak HTTP, over any kind of stream.
+    """A server for clients that speak HTTP, over any kind of stream.
 
-    :param answer: answers a request; it may be async, for long answers.
-    :param timeout: seconds that a client has for each request, with idle time, and again for taking the
-        answer.
-    :param unread: counts the output that clients leave unread.
+    :param answer: the function that answers a request; for long answers it may be async.
+    :param timeout: the time in seconds in which a client must send each request, and again the time in which
+        it must take the answer.
+    :param unread: the counter of the output that clients do not read.
     :param max_body: returns how many bytes of body a request may have. It is called with the request without
         its body.
     """
@@ -202,13 +204,13 @@ class HttpServer:
     async def listen(self, listener: socket.socket, secure: Secure | None = None) -> None:
         """Serve the clients of a listener until cancelled.
 
-        :param secure: opens streams of TLS.
+        :param secure: the object that opens streams of TLS; None without TLS.
         """
 
         async def serve(stream: trio.SocketStream) -> None:
             try:
                 peer = stream.socket.getpeername()[0]
-            except OSError:  # it has gone away already
+            except OSError:  # the client has already closed the connection
                 await trio.aclose_forcefully(stream)
                 return
             if secure is None:
@@ -228,8 +230,8 @@ class HttpServer:
     async def serve(self, stream: trio.abc.Stream, peer: str, received: bytes = b"") -> None:
         """Serve one client, then close its stream.
 
-        :param peer: its address.
-        :param received: the bytes that it has sent already.
+        :param peer: the address of the client.
+        :param received: the bytes that the client has already sent.
         """
         exchange = _Exchange(stream, peer, self._answer_in_turn, self._unread, self._max_body)
         try:
@@ -248,7 +250,7 @@ class HttpServer:
 
     async def _answer_in_turn(self, request: Request) -> Response:
         """Answer one request in each round of trio's scheduler, so that all other tasks run in between."""
-        async with self._turns:  # the next one who waits goes on in the next round
+        async with self._turns:  # the next request that waits is answered in the next round
             pass
         response = self._answer(request)
         return response if isinstance(response, Response) else await response
@@ -257,7 +259,7 @@ class HttpServer:
         if len(self._exchanges) < _MAX_CLIENTS:
             self._crowded = False
             return
-        # Clients without a request go first; a new client has most likely sent its request already.
+        # Clients without a request are closed first. A new client has most likely sent its request already.
         oldest = min(self._exchanges, key=lambda found: (found.answering, found.asked))
         del self._exchanges[oldest]
         oldest.scope.cancel()
@@ -271,11 +273,12 @@ class HttpServer:
 
 
 class _Exchange:
-    """One client's requests, one after the other.
+    """The requests of one client, one after the other.
 
-    :ivar scope: cancel it to end the connection.
-    :ivar answering: whether a whole request has arrived and its answer is not sent yet.
-    :ivar asked: when the last request arrived, or else when the client connected, in seconds of trio's clock.
+    :ivar scope: the cancel scope; its cancellation ends the connection.
+    :ivar answering: whether a whole request has arrived, and its answer is not yet sent.
+    :ivar asked: the time at which the last request arrived, in seconds of trio's clock; before the first
+        request the time at which the client connected.
     """
 
     def __init__(
@@ -289,7 +292,7 @@ class _Exchange:
         self.peer = peer
         self.answering = False
         self.aborted = False
-        self.waiting = 0  # bytes of the answer behind the piece that is being sent
+        self.waiting = 0  # the bytes of the answer after the piece that is being sent
         self.asked = trio.current_time()
         self._stream = stream
         self._certificate = stream.getpeercert() if isinstance(stream, trio.SSLStream) else None
@@ -301,7 +304,7 @@ class _Exchange:
         self._method = b""
 
     def reject(self, reason: str) -> None:
-        """Close the connection at once, because the client does not read."""
+        """Close the connection immediately, because the client does not read."""
         logger.warning("HTTP from %s: closed, %s", self.peer, reason)
         self.aborted = True
         self.scope.cancel()
@@ -320,7 +323,7 @@ class _Exchange:
                     request = await self._receive()
                 except h11.RemoteProtocolError as error:
                     logger.warning("HTTP from %s: refused, %s", self.peer, error)
-                    error.__traceback__ = None  # the traceback refers to the error: no garbage to collect
+                    error.__traceback__ = None  # it refers to the error, and the cycle would be garbage
                     refusal = plain(error.error_status_hint)
                     await self._send(refusal, [refusal.body])
                     break
@@ -350,7 +353,8 @@ class _Exchange:
         logger.warning("HTTP from %s: closed, no whole request and answer within %g s", self.peer, timeout)
 
     async def _respond(self, request: Request) -> tuple[Response, list[bytes]]:
-        """Return the answer and its whole body, in pieces that are not small and that are never joined."""
+        """Return the answer, and the pieces of its whole body. The pieces are not small, and nothing joins
+        them."""
         try:
             response = await self._answer(request)
             body: list[bytes] = []
@@ -372,7 +376,7 @@ class _Exchange:
         self._method = b""
         head = await self._next_event()
         if not isinstance(head, h11.Request):
-            return None  # closed
+            return None  # the client has closed its side
         self._method = head.method
         request = Request(
             head.method.decode("latin-1"),
@@ -420,7 +424,7 @@ class _Exchange:
             nursery.cancel_scope.cancel()
 
     async def _wait_for_end(self, scope: trio.CancelScope) -> None:
-        """Cancel the scope when the client closes its side. Bytes after its request are dropped."""
+        """Cancel the scope when the client closes its side. Bytes after the client's request are dropped."""
         with suppress(trio.BrokenResourceError):
             while await self._stream.receive_some(_RECEIVE):
                 pass
@@ -429,7 +433,7 @@ class _Exchange:
     async def _send(self, response: Response, body: list[bytes]) -> None:
         """Send a whole answer.
 
-        :param body: the body; it is empty afterwards.
+        :param body: the pieces of the body; the list is empty afterwards.
         """
         self.waiting = sum(map(len, body))
         length = {"content-length": str(self.waiting)} if response.stream is None else {}
@@ -450,8 +454,8 @@ class _Exchange:
         await send_counted(self._stream, data, self, self._unread)
 
     async def _close(self) -> None:
-        """Close the server's side, then wait for the client's side. Closing with unread input could destroy
-        the answer."""
+        """Close the server's side, then wait for the client to close its side. If the server closed the
+        socket while there is unread input, the answer could be lost."""
         with trio.move_on_after(_LINGER):
             if isinstance(self._stream, trio.abc.HalfCloseableStream):
                 await self._stream.send_eof()

@@ -1,4 +1,4 @@
-"""TLS for a port that speaks HTTP, alone or beside plain HTTP: the first byte decides."""
+"""TLS for a port that speaks HTTP. If the port also speaks plain HTTP, the first byte of a client decides."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _FIRST = 4096
 
 
 class Secure:
-    """
+    """The way in which a port opens streams of TLS.
+
     :param only: whether plain HTTP is refused.
-    :param timeout: seconds for the first byte, and again for the handshake.
+    :param timeout: the time in seconds for the first byte, and again for the handshake.
     :param on_plain: called for each client that speaks plain HTTP.
     """
 
@@ -30,10 +31,10 @@ class Secure:
         self._on_plain = on_plain
 
     async def open(self, stream: trio.SocketStream) -> tuple[trio.abc.Stream, bytes]:
-        """Return the stream for HTTP, and the bytes that were received already.
+        """Return the stream for HTTP, and the bytes that were already received.
 
         :raises trio.BrokenResourceError: the handshake has failed.
-        :raises trio.TooSlowError: it takes too long.
+        :raises trio.TooSlowError: the first byte or the handshake takes too long.
         """
         begun: trio.SocketStream | Begun = stream
         if not self._only:

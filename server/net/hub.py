@@ -1,25 +1,26 @@
-"""All plain TCP clients, served by one trio task.
+"""The hub serves all plain TCP clients in one trio task.
 
-Every client socket is registered with an epoll object of our own, and the task waits for that object's file
-descriptor. One wake-up then serves all sockets that are ready, without a task switch or an await for any of
-them. That gives 1.7 times the requests of a task per connection, and half of the latency with many clients.
+The hub has an epoll object of its own, with every client socket. The task waits for the file descriptor of
+this object. So one wake-up serves all sockets that are ready, without a task switch or an await for each of
+them. With many clients this gives 1.7 times as many requests per second as a task for each connection, and
+half the latency.
 
 The rules:
 
-1. A *turn* serves every socket that is ready, once. A connection does a bounded amount of work in it
-   (:data:`.service.SLICE` seconds); where more than 8 are ready, they share the time of 8.
-2. Input that is left over is handled in the next turn, before new input. If such connections take more than
-   4 slices, the rest of them comes first in the turn after.
-3. After a slice of turns trio's other tasks run: timers, TLS clients, HTTP. The hubs of an ensemble take
-   turns more often (:attr:`Hub.share`), because the clients of one server wait for the turns of the other
-   servers.
+1. A *turn* serves every ready socket once. A connection works at most one slice of time in a turn
+   (:data:`.service.SLICE` seconds). If more than 8 connections are ready, they share 8 slices.
+2. The rest of the input is handled in the next turn, before new input. If the connections with such a rest
+   take more than 4 slices, the others of them come first in the turn after that.
+3. When turns have taken one slice, trio's other tasks run: timers, TLS clients, HTTP. The hubs of an ensemble
+   let other tasks run more often (:attr:`Hub.share`), because the clients of one server wait for the turns of
+   the other servers.
 4. If very many sockets are ready, clients that end their session or connection are served after all others,
-   for 4 slices a turn. An end costs three times as much as a small request, and its client waits for nothing
-   else.
-5. The replies of a turn are sent in about 8 groups, then events and long output. Sending an event to many
-   clients takes many turns, and no reply waits for that.
-6. An error of one socket ends only that connection.
-7. When a connection ends, the server closes its side first; the client has some seconds to close its own
+   in at most 4 slices of each turn. An end takes three times as long as a small request, and its client waits
+   for nothing else.
+5. The replies of a turn are sent in about 8 groups. Then events and long output are sent. An event for many
+   clients takes many turns to send, and no reply waits for it.
+6. An error of one socket ends only its connection.
+7. When a connection ends, the server closes its side first. The client has some seconds to close its side
    (:mod:`.leaving`).
 """
 
@@ -46,40 +47,38 @@ from .streams import hang_up
 
 _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
 _SMALL_READ, _LARGE_READ = 448, 64 * 1024
-"""The number of bytes that are received at once. Most requests are small, and Python allocates up to 512
-bytes in a third of the time. A client that fills the small size is read in large pieces."""
+"""The numbers of bytes that one call receives. Most requests are small, and Python allocates up to 512 bytes
+in a third of the time. A client that fills the small size is read with the large size."""
 _SERVED_PER_NEW = 8
-"""The number of served clients per turn for each accepted client after the first. A call of accept() in vain
-costs 10 % of a session; but if a turn takes long, new clients must not wait for many turns."""
+"""A turn accepts 1 new client, and 1 more for this number of served clients. To call accept() in vain takes
+10 % of the time of a session. But if turns are long, new clients must not wait for many turns."""
 _FEW = 8
-"""The number of clients that may each work for a whole slice in one turn. If more are ready, they share that
-time."""
+"""The largest number of clients that each have a whole slice of a turn. More clients share the same time."""
 _BUSY = 4 * SLICE
-"""Seconds of a turn for clients with input left over from earlier turns, and for ends if they are very
-many."""
+"""The time in seconds of a turn for input of earlier turns, and for ends of connections if they are many."""
 _MANY = 1000
-"""The number of ready sockets that are served in the order of their arrival, whatever they request. The
-poller returns 1,023 at once by default."""
+"""If more sockets are ready, clients that end their connection are served last. By default the poller returns
+1,023 sockets at most."""
 _END_SIZE, _END = 12, CLOSE_SESSION.to_bytes(4, signed=True)
-"""The bytes of a request that ends a session, and the last four of them."""
+"""The number of bytes of a request that ends a session, and the last four bytes."""
 _LEAST_SLICE = 0.0005
-"""The least number of seconds for each client, however many are ready."""
+"""The least time in seconds for each client, also if very many clients are ready."""
 _LOOKS, _NEWCOMERS = 3, 1000
-"""How often all ready sockets are served before sessions expire, and how many clients are accepted each
-time. A new client may have sent something already."""
+"""How many times all ready sockets are served before sessions expire, and how many clients are accepted each
+time. A new client may already have sent a request."""
 _REPLY_GROUPS = 8
 """The number of groups in which the replies of one turn are sent. A process with many connections then wakes
-once per group, not once per reply: 5 % more requests with 1,000 clients. With fewer than 8 ready sockets
-each reply is sent at once."""
+once for each group, not for each reply. With 1,000 clients this gives 5 % more requests per second. With
+fewer than 8 ready sockets each reply is sent immediately."""
 _CROWD = 16
-"""The number of connections whose output is sent between two looks at the clock."""
+"""If more connections have output, the hub sends for the time of one slice, and the rest in the next turn."""
 _REST = 0.1
-"""Seconds until the next turn after one that has failed as a whole."""
+"""The time in seconds between a turn that has failed as a whole and the next turn."""
 _SHARING = 64
-"""The largest number of clients with several requests in flight that share a write of the log: none waits
-long for the others."""
+"""The largest number of clients with several requests in flight that share a write of the log. With more
+clients the first of them would wait long."""
 _LARGE = 16 * 1024
-"""A reply with more bytes is sent at once, not kept for its group."""
+"""A reply with more bytes is sent immediately, not with its group."""
 
 _NOTHING = b""
 
@@ -87,9 +86,9 @@ _NOTHING = b""
 class _Link:
     """A client's socket and its connection.
 
-    :ivar unsent: bytes that the socket has not taken yet.
-    :ivar interest: what the poller waits for.
-    :ivar read_size: bytes that are received at once.
+    :ivar unsent: the bytes that the socket has not yet taken.
+    :ivar interest: the events that the poller waits for.
+    :ivar read_size: the number of bytes that one call receives.
     """
 
     __slots__ = ("connection", "fd", "interest", "read_size", "sock", "unsent")
@@ -104,10 +103,12 @@ class _Link:
 
 
 class Hub:
-    """
+    """The server of all plain TCP clients.
+
     :param now: the clock, in seconds.
-    :param hand_over: takes the socket of a client that speaks HTTP or TLS, its address, and its bytes so far.
-    :ivar share: seconds of turns before trio's other tasks run.
+    :param hand_over: a function that takes a client that speaks HTTP or TLS: its socket, its address, and the
+        bytes that it has sent.
+    :ivar share: the time in seconds that turns may take before trio's other tasks run.
     """
 
     def __init__(
@@ -122,28 +123,28 @@ class Hub:
         self._hand_over = hand_over
         self._poller = select.epoll()
         self._listeners: dict[int, Listener] = {}
-        self._paused_listeners: list[Listener] = []  # for lack of file descriptors
+        self._paused_listeners: list[Listener] = []  # paused because file descriptors have run out
         self._links: dict[int, _Link] = {}
-        self._answered: list[_Link] = []  # the reply to a single request is to be sent
-        self._ready = 0  # connections that the present turn serves
-        self._catching_up = False  # whether the turn is one of look()
-        self._group = 0  # replies that are sent together
-        self._dirty: list[_Link] = []  # output waits, maybe until the next turn; or the connection is over
-        self._busy: dict[_Link, None] = {}  # input is left over from an earlier turn
+        self._answered: list[_Link] = []  # clients whose reply to a single request must be sent
+        self._ready = 0  # the number of connections that the present turn serves
+        self._catching_up = False  # whether look() has started the present turn
+        self._group = 0  # the number of replies that are sent together
+        self._dirty: list[_Link] = []  # clients with output that waits, or whose connection is over
+        self._busy: dict[_Link, None] = {}  # clients with input that is left from an earlier turn
         self._leaving = Leaving()
         self._wakeup_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # wakes run()
         self._poller.register(self._wakeup_fd, _IN)
 
     def listen(self, sock: Listener) -> None:
-        """Accept clients through a listening, non-blocking socket, which belongs to the hub from now on.
-        Their sockets inherit its options."""
+        """Accept clients at a listening, non-blocking socket, which belongs to the hub from now on. The
+        clients' sockets inherit the options of this socket."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, self._service.settings.tcp_keepalive)
         self._listeners[sock.fileno()] = sock
         self._poller.register(sock.fileno(), _IN)
 
     def stop_listening(self, *, endpoints: bool = False) -> None:
-        """Close the listening sockets; connected clients stay.
+        """Close the listening sockets. Connected clients stay.
 
         :param endpoints: whether to close the sockets of endpoints, too.
         """
@@ -154,7 +155,7 @@ class Hub:
         self._paused_listeners = [each for each in self._paused_listeners if each.fileno() >= 0]
 
     def close(self) -> None:
-        """Close every socket; send nothing."""
+        """Close every socket, and send nothing."""
         self.stop_listening(endpoints=True)
         for link in self._links.values():
             try:
@@ -180,18 +181,18 @@ class Hub:
                     await trio.lowlevel.checkpoint()
                 else:
                     await trio.lowlevel.wait_readable(self._poller.fileno())
-                # in real seconds, whatever the server's clock says; trio's other tasks take 1 % of that
+                # in real seconds, not by the server's clock; trio's other tasks take 1 % of this time
                 end = time.monotonic() + self.share
                 while self.turn() and time.monotonic() < end:
                     pass
-            except MemoryError:  # nor is there any for the next turn
+            except MemoryError:  # the next turn would have no memory either
                 raise
             except Exception:
                 report("a turn has ended early, and continues in %g s", _REST)
                 failed = True
 
     def turn(self) -> bool:
-        """Serve the sockets that are ready, once; False if there was nothing to do."""
+        """Serve each ready socket once. The result is False if there was nothing to do."""
         events = self._poller.poll(0)
         if events or self._busy or self._dirty:
             self._serve(events)
@@ -199,9 +200,9 @@ class Hub:
         return False
 
     def _serve(self, events: list[tuple[int, int]], whole: bool = False) -> None:
-        """Serve these clients, and those that could not be served completely before.
+        """Serve some clients, and the clients with input that is left from earlier turns.
 
-        :param whole: however many end their session.
+        :param whole: serve all clients, also if very many end their session.
         """
         now = self._now()
         ready = len(events) + len(self._busy)
@@ -227,8 +228,8 @@ class Hub:
             self._send()
 
     def _ends_last(self, now: float) -> Iterator[tuple[int, int]]:
-        """Yield all ready clients. Clients that end their session or connection come last, until their part
-        of the turn is over; the rest of them is ready in the next turn too."""
+        """Yield all ready clients. Clients that end their session or connection come last, until their time
+        in the turn is over. The rest of them is ready in the next turn."""
         ends = []
         for fd, event in self._poll_all():
             if event & _IN and (last := self._last_words(fd)) is not None:
@@ -236,7 +237,7 @@ class Hub:
             else:
                 yield fd, event
         self._send()
-        # of the processor: on a machine that does much else a turn would look at very many, and end a few
+        # Processor time, because on a busy machine a turn would look at very many clients and end only few.
         end = time.thread_time() + _BUSY
         for number, (fd, event, _) in enumerate(ends, 1):
             yield fd, event
@@ -246,7 +247,7 @@ class Hub:
                 return
 
     def _touch(self, fds: Sequence[int], now: float) -> None:
-        """Count the input of these clients as a sign of life."""
+        """Count the input of some clients as a sign of life."""
         at = self._service.at(now)
         for fd in fds:
             link = self._links.get(fd)
@@ -254,8 +255,8 @@ class Hub:
                 self._service.engine.sessions.touch(link.connection.session, at)
 
     def _last_words(self, fd: int) -> bytes | None:
-        """Return what a client has sent, if that is only the request that ends its session, or nothing but
-        the end of the connection; None otherwise."""
+        """Return the bytes of a client if they are nothing but the request that ends its session; empty bytes
+        if the client has sent nothing but the end of the connection; otherwise None."""
         link = self._links.get(fd)
         if link is None:
             return None
@@ -271,7 +272,7 @@ class Hub:
         self._service.slice = SLICE if ready <= _FEW else max(_LEAST_SLICE, _FEW * SLICE / ready)
 
     def _go_on(self, now: float) -> None:
-        """Serve clients with input left over, until their part of the turn is over."""
+        """Serve clients with input that is left from earlier turns, until their time in the turn is over."""
         clock = self._service.stopwatch
         end = clock() + _BUSY
         for link in list(self._busy):
@@ -284,11 +285,11 @@ class Hub:
                     break
 
     def look(self, whole: bool = True) -> None:
-        """Serve all ready sockets now, for a caller outside of :meth:`run`. This takes any sign of life that
-        has arrived, even of a client that is not accepted yet.
+        """Serve all ready sockets now, for a caller outside of :meth:`run`. Then every sign of life that has
+        arrived counts, also of a client that was not accepted before.
 
-        :param whole: serve all clients, even if very many end their session. Otherwise the sessions of the
-            rest stay for now.
+        :param whole: serve all clients, also if very many end their session. If this is false, some of these
+            sessions end later.
         """
         self._catching_up = True
         for _ in range(_LOOKS):
@@ -306,24 +307,24 @@ class Hub:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no input has arrived, and nothing is left to do or to send."""
+        """Whether no input has arrived, and there is nothing to do or to send."""
         return not (self._busy or self._dirty or self._answered or self._poller.poll(0, 1))
 
     def flush(self) -> None:
-        """Send the waiting output of all connections, after a change from outside."""
+        """Send the waiting output of all connections, after a change that no client has caused."""
         self._send()
         self._wake()
 
     def _wake(self) -> None:
-        if self._busy or self._dirty:  # perhaps no socket becomes readable: all has been received already
+        if self._busy or self._dirty:  # perhaps all input is already received, so no socket would wake run()
             os.eventfd_write(self._wakeup_fd, 1)
 
     def _send(self) -> None:
-        """Send all replies, then other output, as far as that can be done in some milliseconds.
+        """Send all replies. Then send other output for some milliseconds.
 
-        Where a log is kept, it is written first: one write for all clients that get output.
+        If a log is kept, it is written first: one write for all clients that get output.
 
-        This may be the end of any connection: callers must not rely on a link after it.
+        This may end any connection, so callers must not use a link afterwards.
         """
         log = self._service.engine.log
         if log is not None:
@@ -338,7 +339,7 @@ class Hub:
                     else:
                         link.unsent = memoryview(reply)[sent:]
                         self._dirty.append(link)
-                except OSError:  # which comes again, and is handled then
+                except OSError:  # _flush_link() gets the same error again, and handles it
                     self._dirty.append(link)
                 except Exception:
                     self._fail(link.fd)
@@ -349,7 +350,7 @@ class Hub:
         if len(dirty) > _CROWD:
             self._send_to_crowd()
             return
-        for link in dirty:  # which may grow meanwhile
+        for link in dirty:  # the list may grow meanwhile
             self._flush_link(link)
         dirty.clear()
 
@@ -361,20 +362,19 @@ class Hub:
             self._send()
 
     def _send_to_crowd(self) -> None:
-        """Send output that waits on many connections, such as an event, for the time of a slice, so that
-        other clients need not wait until all of them have it."""
+        """Send the output of many connections, such as an event, for one slice; the rest in later turns."""
         clock = self._service.stopwatch
         end = clock() + SLICE
         dirty = self._dirty
         count = 0
-        for count, link in enumerate(dirty, 1):  # noqa: B007 -- they may grow in number meanwhile
+        for count, link in enumerate(dirty, 1):  # noqa: B007 -- the list may grow meanwhile
             self._flush_link(link)
             if clock() > end:
                 break
         del dirty[:count]
 
     def tidy(self, now: float) -> None:
-        """Periodic work: close clients that never finish closing, retry paused listeners."""
+        """Do the periodic work: close clients that do not close their side, and retry paused listeners."""
         for fd in self._leaving.late(now):
             self._forget(fd)
         while self._paused_listeners:
@@ -384,7 +384,7 @@ class Hub:
     # --- a client comes ----------------------------------------------------------------------------------
 
     def _serve_other(self, fd: int, now: float) -> None:
-        """Serve a socket that is not, or no longer, the socket of a client."""
+        """Serve a socket of a listener, of a client that must close, or of the wake-up."""
         if fd in self._listeners:
             self._accept(self._listeners[fd], now)
         elif fd in self._leaving.sockets:
@@ -445,10 +445,10 @@ class Hub:
             link.read_size = _SMALL_READ
         elif link.read_size == _SMALL_READ:
             link.read_size = _LARGE_READ
-            data += _rest(sock)  # in the same turn: a large request is a sign of life too
+            data += _rest(sock)  # in the same turn, because a large request is a sign of life too
         if not data:
             connection.receive_eof()
-            self._dirty.append(link)  # closed at the end of the turn: thousands may go at once
+            self._dirty.append(link)  # closed at the end of the turn, because thousands may leave together
             return
         if link.unsent:
             connection.receive_data(data, now)
@@ -461,7 +461,7 @@ class Hub:
         self._send_own(link)
 
     def _send_own(self, link: _Link) -> None:
-        """Queue the reply to a client for sending, ahead of an event for many clients."""
+        """Queue the reply to a client. The reply is sent before an event for many clients."""
         if len(self._dirty) > _CROWD:
             self._flush_link(link)
         else:
@@ -469,7 +469,7 @@ class Hub:
         self._send_soon()
 
     def _proceed(self, link: _Link, now: float) -> None:
-        """Continue a connection that had to stop, because its turn was over or its output was not taken."""
+        """Continue a connection that had to stop, because of the end of its turn or because of its output."""
         connection = link.connection
         self._busy.pop(link, None)
         self._flush(link)
@@ -480,7 +480,7 @@ class Hub:
             self._send_soon()
 
     def _flush_link(self, link: _Link) -> None:
-        """Call :meth:`_flush`, if the client still has its connection. An error ends only that connection."""
+        """Call :meth:`_flush` if the client still has its connection. An error ends only this connection."""
         if self._links.get(link.fd) is link:
             try:
                 self._flush(link)
@@ -488,12 +488,12 @@ class Hub:
                 self._fail(link.fd)
 
     def _flush(self, link: _Link) -> None:
-        """Send the waiting output, as far as the client takes it; then register for the next event."""
+        """Send the waiting output that the client takes. Then register for the next event."""
         connection = link.connection
         data = link.unsent or connection.data_to_send()
         if data:
             try:
-                # what ends a connection goes out in one packet with its FIN
+                # the last output of a connection is in one packet with its FIN
                 sent = link.sock.send(data, socket.MSG_MORE if connection.close_expected else 0)
             except BlockingIOError:
                 sent = 0
@@ -506,7 +506,7 @@ class Hub:
             elif link.unsent:
                 link.unsent = _NOTHING
                 self._service.unread.forget(connection)
-                self._flush(link)  # more may have come to wait meanwhile
+                self._flush(link)  # more output may wait now
                 return
         if connection.may_read and not link.unsent:
             if link.interest != _IN:
@@ -533,9 +533,9 @@ class Hub:
     # --- a client goes -----------------------------------------------------------------------------------
 
     def _part(self, link: _Link) -> None:
-        """Close the server's side, then wait for the client to close its own."""
+        """Close the server's side, then wait for the client to close its side."""
         connection = link.connection
-        del link.connection  # which knows of the link: no work for the garbage collector
+        del link.connection  # it refers to the link, and the cycle would be garbage
         del self._links[link.fd]
         self._busy.pop(link, None)
         if self._service.unread.total:
@@ -547,7 +547,7 @@ class Hub:
             return
         if connection.session_over and link.read_size == _SMALL_READ and link.interest == _IN:
             self._leaving.deadlines.pop(link.fd, None)
-            hang_up(link.sock)  # all was read just now, and nothing can follow: no need to wait
+            hang_up(link.sock)  # the client has closed its side and all its input was read: no need to wait
             return
         self._leaving.sockets[link.fd] = link.sock
         self._give_time(link.fd, connection.peer[0])
@@ -579,7 +579,7 @@ class Hub:
 
     def _forget(self, fd: int) -> None:
         sock = self._leaving.forget(fd)
-        if sock is None:  # it has not taken what was left
+        if sock is None:  # the client has not taken the rest of the output
             link = self._links.pop(fd, None)
             if link is None:
                 return
@@ -588,12 +588,11 @@ class Hub:
             self._service.unread.forget(link.connection)
             del link.connection
             sock = link.sock
-        sock.close()  # which takes it out of the poller too
+        sock.close()  # this also removes the socket from the poller
 
 
 def _rest(sock: socket.socket) -> bytes:
-    """Receive the rest of the input. The end of the input or an error is seen again at the next read, and is
-    handled there."""
+    """Receive the rest of the input. The next read handles an error or the end of the input."""
     try:
         return sock.recv(_LARGE_READ)
     except OSError:

@@ -1,7 +1,7 @@
 """Late imports of large modules, while clients are served.
 
-An import of many modules takes some hundred ms. In a thread of its own it shares the interpreter with the
-loop, which runs again every few ms. A module that is loaded already costs no thread.
+An import of many modules takes some hundred ms. It is done in a thread, so that the loop of the server still
+runs every few ms. A module that is already loaded needs no thread.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import trio
 async def load(name: str) -> None:
     """Load a module, so that its import takes no time.
 
-    :param name: its whole name.
+    :param name: the whole name of the module.
     """
     module = sys.modules.get(name)
-    # It may be half loaded, by the request of another client: whoever imports it then waits for the thread
+    # If another client's request is loading the module in its thread, the import here waits for that thread.
     if module is None or getattr(module.__spec__, "_initializing", False):
         await trio.to_thread.run_sync(importlib.import_module, name)

@@ -1,9 +1,9 @@
-"""Clients that must close their connection, and the time that they have.
+"""Clients that must close their connection, and their time to do this.
 
-When a connection ends, the server closes its side first. Then it waits some seconds for the client to close
-its own side: closing with unread input would make the kernel reset the connection, and could destroy the
-last output (wire.md, trap 13). A client has the same time to take the rest of the output before the server
-closes its side.
+When a connection ends, the server closes its side first. Then the server waits some seconds for the client to
+close its side. If the server closed the socket while there is unread input, the kernel would reset the
+connection, and the last output could be lost (wire.md, trap 13). Before the server closes its side, a client
+has the same time to take the rest of the output.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import socket
 from collections.abc import Iterator
 
 _LINGER = 2.0
-"""Seconds that a client has to take the rest of the output, and then to close its side."""
+"""The time in seconds in which a client must take the rest of the output, and then again the time in which it
+must close its side."""
 _MOST, _MOST_PER_HOST = 256, 64
-"""The largest number of clients that have this time: in all, and of one address."""
+"""The largest number of clients that have this time: of all addresses, and of one address."""
 _PIECES, _PIECE = 16, 64 * 1024
-"""The amount of input that is dropped per turn of one client: the number of pieces, and the bytes of each."""
+"""The input of one client that one turn drops: the largest number of pieces, and the largest size of a piece
+in bytes."""
 
 
 class Leaving:
-    """Clients that must close, by the file descriptors of their sockets.
+    """The clients that must close their side, by the file descriptors of their sockets.
 
-    :ivar sockets: the sockets whose server side is closed, and whose client side is awaited.
-    :ivar deadlines: the deadline of each client, and its host.
+    :ivar sockets: the sockets whose server side is closed and whose client side is still open.
+    :ivar deadlines: the deadline of each client in seconds, and its host.
     """
 
     def __init__(self) -> None:
@@ -31,8 +33,11 @@ class Leaving:
         self.deadlines: dict[int, tuple[float, str]] = {}
 
     def give_time(self, fd: int, host: str, now: float) -> int | None:
-        """Give a client its seconds. The limits of connections no longer count these clients, so if there
-        are too many, the oldest is returned for the caller to close."""
+        """Give a client its time. The limits of connections do not count these clients any more. So if there
+        are too many of them, the result is the oldest, and the caller must close it.
+
+        :param now: the present time in seconds.
+        """
         deadlines = self.deadlines
         given_up = None
         if fd not in deadlines:
@@ -45,11 +50,17 @@ class Leaving:
         return given_up
 
     def late(self, now: float) -> Iterator[int]:
-        """Yield the clients whose seconds are over; they may be closed meanwhile."""
+        """Yield the clients whose time is over. The caller may close them meanwhile.
+
+        :param now: the present time in seconds.
+        """
         return (fd for fd, (deadline, _) in list(self.deadlines.items()) if deadline <= now)
 
     def drain(self, fd: int) -> bool:
-        """Drop further input of a client; True if it has closed its side."""
+        """Drop further input of a client.
+
+        :returns: True if the client has closed its side.
+        """
         sock = self.sockets[fd]
         try:
             return any(not sock.recv(_PIECE) for _ in range(_PIECES))
@@ -59,6 +70,9 @@ class Leaving:
             return True
 
     def forget(self, fd: int) -> socket.socket | None:
-        """Stop waiting for this client. Returns its socket if the server's side is closed."""
+        """Stop waiting for a client.
+
+        :returns: the socket of the client if the server's side is closed; otherwise None.
+        """
         self.deadlines.pop(fd, None)
         return self.sockets.pop(fd, None)

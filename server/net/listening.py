@@ -13,14 +13,14 @@ from ..logger import logger
 from . import descriptors
 
 _REST: Final = 1.0
-"""Seconds between two attempts while no more clients can be accepted."""
+"""The time in seconds between two attempts to accept a client if there are no resources for more clients."""
 
 
 class Listener(socket.socket):
-    """A listening socket whose family and type are plain ints. ``accept`` reads both for each client, and
-    converting them to an enum takes 5 % of a session.
+    """A listening socket whose family and type are plain ints. ``accept`` reads both for each client. To
+    convert them to enums would take 5 % of the time of a session.
 
-    :ivar endpoint: its endpoint; empty for the port of all clients.
+    :ivar endpoint: the name of the endpoint; empty for the port of all clients.
     """
 
     endpoint = ""

@@ -1,13 +1,13 @@
-"""The programs behind connections from this machine, on systems that show them (Linux).
+"""The programs of clients on this machine, on systems that show them (Linux).
 
 The rules:
 
-1. ``/proc/net/tcp`` and ``tcp6`` name the socket at the other end of a connection, ``/proc/PID/fd`` the
-   process that has it. The system shows the sockets of other users only to root.
-2. The search runs only when somebody asks, once for each connection, in a thread of its own. It ends after a
-   number of files, because a machine may have many processes.
-3. A program is shown by its name and its script: ``python worker.py (pid 4711)``. Further arguments may be
-   secrets.
+1. ``/proc/net/tcp`` and ``tcp6`` name the socket at the other end of a connection. ``/proc/PID/fd`` names the
+   process that has the socket. The system shows the sockets of other users only to root.
+2. The search runs only if an operator asks for programs, only once for each connection, and in a thread. The
+   search stops after a number of files, because a machine may have many processes.
+3. A program is shown by its name and its script: ``python worker.py (pid 4711)``. Further arguments are not
+   shown, because they may be secrets.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _JAVA_VALUES: Final = frozenset(
         "--add-exports",
     )
 )
-"""Options of Java that are followed by a value."""
+"""The options of Java that have a value as the next word."""
 
 _CODE: Final = {
     "python|pypy|bash|sh": ("-c",),
     "node|deno|bun|ruby|perl": ("-e", "--eval", "-p", "--print"),
 }
-"""Options of interpreters that are followed by a program itself."""
+"""The options of interpreters that have the text of a program as the next word."""
 
 Ends = tuple[str, int, int]
 """A connection in the view of the client's system: its own address and port, and the port of the server."""
 
 
 async def look_for_programs(connections: Iterable[Connection], ports: Collection[int]) -> None:
-    """Find the programs of connections, unless they are known, and set :attr:`.Connection.program`.
+    """Find the programs of connections that are not yet known, and set :attr:`.Connection.program`.
 
     :param ports: the ports of the server.
     """
@@ -82,13 +82,13 @@ def _find(peers: Collection[tuple[str, int]], ports: Collection[int]) -> dict[tu
         for (host, port, remote), inode in _connections(file)
         if remote in ports and (host, port) in peers
     }
-    if not sockets:  # there may be no /proc
+    if not sockets:  # perhaps the system has no /proc
         return {}
     return {sockets[name]: program_of(process) for name, process in _owners(sockets).items()}
 
 
 def _connections(file: str) -> Iterator[tuple[Ends, str]]:
-    """Yield the connections of one family with the numbers of their sockets."""
+    """Yield the connections of one address family, each with the number of its socket."""
     with suppress(OSError, ValueError, IndexError), open(file, encoding="ascii") as lines:
         next(lines, None)
         for line in lines:
@@ -98,7 +98,7 @@ def _connections(file: str) -> Iterator[tuple[Ends, str]]:
 
 
 def _address(digits: str) -> str:
-    """Read an address: each four bytes are a number in the byte order of this machine."""
+    """Read an address. Each group of four bytes is a number in the byte order of this machine."""
     numbers = [int(digits[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(digits), 8)]
     family = socket.AF_INET if len(numbers) == 1 else socket.AF_INET6
     return java_address(socket.inet_ntop(family, b"".join(numbers)))
@@ -110,7 +110,7 @@ def _owners(sockets: Mapping[str, object]) -> dict[str, int]:
     left = _MOST_FILES
     for process in sorted((int(name) for name in os.listdir("/proc") if name.isdecimal()), reverse=True):
         folder = f"/proc/{process}/fd"
-        with suppress(OSError):  # it has ended, or is somebody else's
+        with suppress(OSError):  # the process has ended, or belongs to another user
             for name in os.listdir(folder):
                 left -= 1
                 with suppress(OSError):
@@ -123,9 +123,9 @@ def _owners(sockets: Mapping[str, object]) -> dict[str, int]:
 
 
 def program_of(process: int) -> str:
-    """Return the program of a process in words; empty if it has ended.
+    """Return the program of a process as text; empty if the process has ended.
 
-    :param process: its number.
+    :param process: the number of the process.
     """
     try:
         words = Path(f"/proc/{process}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
@@ -138,7 +138,7 @@ def program_of(process: int) -> str:
 def script_of(words: list[str]) -> list[str]:
     """Return the script of a command line, if its program is an interpreter.
 
-    :param words: the command line.
+    :param words: the words of the command line.
     """
     program = Path(words[0]).name
     arguments = [word for word in words[1:] if word]
@@ -161,7 +161,7 @@ def _script(arguments: list[str], code: Collection[str]) -> list[str]:
             name = Path(word).name
             if _SCRIPT.fullmatch(name):
                 return [name]
-            if not before.startswith("-"):  # it is not an option's value, so arguments follow
+            if not before.startswith("-"):  # the word is not the value of an option, so arguments follow
                 return []
         before = word
     return []

@@ -1,34 +1,34 @@
-"""From the frames of requests to their replies, by two ways with the same result.
+"""Requests: frames come in, replies go out. There are two ways with the same result.
 
-**The long way** is :func:`serve_requests`, one turn of a connection. It takes any frames: it keeps the
-session alive, checks credentials and limits, asks the gate, and continues a request that an earlier turn has
-left unfinished. It stops when the turn is over or too much output waits, and closes the connection after the
+**The long way** is :func:`serve_requests`, one turn of a connection. This way handles any frames: it keeps
+the session alive, checks credentials and limits, asks the gate, and continues a request that an earlier turn
+has not finished. It stops when the turn is over or too much output waits. It closes the connection after the
 last request of a session.
 
 **The short way** is :func:`exchange`, for the most frequent case: a client that waits for each reply before
-it asks again, so that one whole request arrives alone. It only calls the engine, encodes the reply and
-counts, and returns the reply directly to the transport. It is taken only if every other part of the long way
-would do nothing:
+its next request, so that one whole request arrives alone. This way only calls the engine, encodes the reply,
+counts the request, and returns the reply directly to the transport. A request takes the short way only if all
+other parts of the long way would do nothing:
 
-* The connection has a ``fast_session``: the handshake is done, no input is left over, the connection is open,
-  and the settings ask for no check of each request.
+* The connection has a ``fast_session``: the handshake is done, no input is left, the connection is open, and
+  the settings ask for no check of each request.
 * The session is fresh. A session expires at a tick, so a second request within the same tick does not move
-  its deadline; ``fresh_until`` is the end of this time. The first request after it takes the long way, which
-  touches the session.
+  the deadline of the session. ``fresh_until`` is the end of this time. The first request after
+  ``fresh_until`` takes the long way, which touches the session.
 * There is no gate between the clients and the engine.
-* The data is exactly one frame of a legal length, with a non-negative xid and a plain operation: not a ping,
-  not authentication, not an operation that may need several turns, and not an unknown op code.
+* The data is exactly one frame of a legal length, with a non-negative xid and a plain operation. A ping, an
+  authentication, an operation that may need several turns, and an unknown op code are no plain operations.
 
-If the engine has queued events for this connection meanwhile, or the request ends the session, the reply is
-queued, too: events must come before the reply, and the end after it.
+If the engine has queued events for this connection, or if the request ends the session, the reply is queued
+too, because events must come before the reply, and the end of the session must come after it.
 
-``test_the_short_way_leads_where_the_long_one_does`` sends the same input both ways and compares all output,
-all figures and all session deadlines.
+``test_the_short_way_leads_where_the_long_one_does`` sends the same input both ways, and compares all output,
+all figures and all deadlines of sessions.
 
-**Limits.** A turn ends after 32 requests (64 where a log is kept) or after a slice of time, and no request
-is handled while more than 256 KiB of output wait. A client that floods, requests much, or does not read
-delays only itself, and takes a bounded amount of memory. Its other requests wait in ``frames`` for the next
-turn.
+**Limits.** A turn ends after 32 requests (64 if a log is kept) or after a slice of time. No request is
+handled while more than 256 KiB of output wait. A client that sends too much, asks for too much or does not
+read delays only itself, and takes a bounded amount of memory. Its other requests wait in ``frames`` for the
+next turn.
 """
 
 from __future__ import annotations
@@ -60,26 +60,26 @@ if TYPE_CHECKING:
 MAX_REQUESTS = 32
 """The largest number of requests of one connection that are handled in one turn."""
 MAX_LOGGED = 2 * MAX_REQUESTS
-"""The same where a log is kept: they share one write of the log."""
+"""The same number if a log is kept, because the requests of a turn share one write of the log."""
 HIGH_WATER = 256 * 1024
-"""No further request is handled while more than this many bytes of output wait to be taken."""
+"""No further request is handled while more bytes of output than this number wait for the client."""
 
 _HEADER = struct.Struct(">ii").unpack_from  # records.RequestHeader
-_FRAME = struct.Struct(">iii").unpack_from  # a frame length, then the same
+_FRAME = struct.Struct(">iii").unpack_from  # a frame length, then records.RequestHeader
 _REPLY = struct.Struct(">iiqi").pack  # a frame length, then records.ReplyHeader
 _SPECIAL = CREDENTIALS | {PING}
 _SLOW = IN_STEPS | {CLOSE_SESSION, OpCode.MULTI.value}
-"""After these operations a turn looks at the clock, which costs 10 % of a small request. The cost of all
-other operations is bounded by the bytes that are received at once and by the waiting output."""
+"""After these operations a turn looks at the clock, which takes 10 % of the time of a small request. The cost
+of all other operations is bounded, because the received bytes and the waiting output are bounded."""
 _SLOW_IF_WATCHED = _SLOW | WRITES
 _SHORT_WAY = CLIENTS - IN_STEPS - {PING}
 _PLAIN = CLIENTS - _SLOW - _SPECIAL
-"""Operations for which the long way only calls the engine and queues the reply."""
+"""The operations for which the long way only calls the engine and queues the reply."""
 _PLAIN_IF_WATCHED = _PLAIN - WRITES
 _NONE_PLAIN: frozenset[int] = frozenset()
 MAX_NULL_TOKENS = 16
-"""The largest number of tokens of one connection that get a null answer. Clients ask once or, like kazoo, as
-often as they can: such clients are refused (sasl.md, trap 7)."""
+"""The largest number of SASL tokens of one connection that get a null answer. Some clients, such as kazoo,
+send tokens without end. These clients are refused (sasl.md, trap 7)."""
 _NO_TOKEN = records.SetSASLResponse(None).encode()
 _CREDENTIALS = frozenset(op.to_bytes(4) for op in CREDENTIALS)
 
@@ -90,8 +90,8 @@ _CREDENTIALS = frozenset(op.to_bytes(4) for op in CREDENTIALS)
 def exchange(connection: Connection, data: bytes, now: float) -> bytes:
     """Do the same as :meth:`.connection.Connection.receive_data`, by the short way if possible.
 
-    Returns the reply if there is nothing else to send or to do. If the result is empty, continue as after
-    ``receive_data``.
+    :returns: the reply, if there is nothing else to send or to do. If the result is empty, the caller must
+        continue as after ``receive_data``.
     """
     session, size = connection.fast_session, len(data) - 4
     service = connection.service
@@ -109,7 +109,7 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
         connection.receive_data(data, now)
         return b""
     engine = connection.engine
-    before = engine.zxid  # every write takes one, and nothing else does
+    before = engine.zxid  # every write takes a zxid, and no other request does
     zxid, err, body = engine.handle(connection, op, data[4:], at)
     answer_size = 16 + len(body)
     reply = _REPLY(answer_size, xid, zxid, err) + body
@@ -139,12 +139,12 @@ def exchange(connection: Connection, data: bytes, now: float) -> bytes:
 
 
 def serve_requests(connection: Connection, session: Session, frames: list[bytes], now: float) -> None:
-    """Handle the requests of one turn. The rest is in ``connection.frames`` afterwards."""
+    """Handle the requests of one turn. Afterwards the rest is in ``connection.frames``."""
     service, engine, output = connection.service, connection.engine, connection.output
     at = service.at(now)
     handle: Callable[..., tuple[int, int, bytes]] = engine.handle
     when: float = at
-    if service.gate is not None:  # its time is in seconds
+    if service.gate is not None:  # the gate needs the time in seconds
         handle, when = service.gate.handle, now
         begun = int(connection.unfinished is not None)
         frames = [*frames[:begun], *service.gate.requests(connection, frames[begun:])]
@@ -169,7 +169,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
     own, stats = connection.stats, engine.stats
     sizes, before = stats.response_sizes, engine.zxid
     xid = op = zxid = err = size = 0
-    # Bytes of replies that are not counted in connection.waiting yet, and how many more may be
+    # The bytes of replies that connection.waiting does not yet count, and the largest number of such bytes.
     added, room = 0, HIGH_WATER - connection.waiting
     left = iter(frames)
     for payload in left:
@@ -187,7 +187,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
                             break
                         continue
                     if op == PING:
-                        xid = PING_XID  # whatever the client sent (wire.md section 5)
+                        xid = PING_XID  # also if the client has sent another xid (wire.md section 5)
                 zxid, err, body = handle(connection, op, payload, when)
                 room = HIGH_WATER - connection.waiting
                 if connection.close_expected:
@@ -222,7 +222,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
         if added > room:
             break
     connection.waiting += added
-    if connection.aborted:  # by the events of its own request: nothing more is sent
+    if connection.aborted:  # the events of the connection's own requests were too many
         output.clear()
         connection.waiting = 0
     undone = [*left]
@@ -236,7 +236,7 @@ def serve_requests(connection: Connection, session: Session, frames: list[bytes]
 
 
 def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tuple[int, int, bytes]:
-    """Handle the requests of a turn whose first request was begun in an earlier turn."""
+    """Handle one request of a turn whose first request was begun in an earlier turn."""
     steps, connection.unfinished = connection.unfinished, None
     if steps is None:
         if connection.service.gate is not None:
@@ -249,7 +249,7 @@ def _resume(connection: Connection, op: int, payload: bytes, now: float) -> tupl
 
 
 def _keep_alive(connection: Connection, session: Session, frames: list[bytes], now: int) -> None:
-    """Keep the session alive. Every request does that, except those that only carry credentials
+    """Keep the session alive. Every request does this, except a request that has only credentials
     (semantics.md section 12.4)."""
     if any(frame[4:8] not in _CREDENTIALS for frame in frames):
         connection.engine.sessions.touch(session, now)
@@ -259,8 +259,10 @@ def _keep_alive(connection: Connection, session: Session, frames: list[bytes], n
 
 
 def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float) -> bool:
-    """Deal with credentials, and make the checks that are off by default; False if the request is answered
-    already, or has ended the connection."""
+    """Handle credentials, and make the checks that are off by default.
+
+    :returns: False if the request is already answered, or has ended the connection.
+    """
     if connection.unfinished is not None:
         return True  # it was admitted in an earlier turn
     if op in CREDENTIALS:
@@ -272,7 +274,7 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
         _reply(connection, xid, 0, SessionClosedRequireAuthError.code)
         connection.refuse(f"it must authenticate first, by one of: {', '.join(sorted(required))}")
         return False
-    # Requests are dealt with one at a time, so the budget is never shared
+    # Requests are handled one after the other, so each large request may use the whole budget.
     if -1 < settings.large_request_threshold < len(payload) > settings.large_request_max_bytes:
         stats.large_rejected += 1
         connection.refuse(
@@ -289,8 +291,8 @@ def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float
 
 
 def _authenticate(connection: Connection, xid: int, op: int, payload: bytes) -> None:
-    """Auth and sasl concern only the connection: they take no zxid and keep no session alive (wire.md
-    section 12)."""
+    """Handle an auth or sasl request. Such requests concern only the connection: they take no zxid, and do
+    not keep the session alive (wire.md section 12)."""
     try:
         if op == OpCode.SASL:
             _log_in(connection, xid, records.GetSASLRequest.decode(payload, 8).token)
@@ -352,7 +354,7 @@ def _refuse_login(connection: Connection, xid: int, reason: str) -> None:
 
 
 def _answer_no_token(connection: Connection, xid: int) -> None:
-    """Answer that there is no SASL login; refuse clients that keep asking."""
+    """Answer that there is no SASL login. Refuse a client that sends too many tokens."""
     connection.null_tokens += 1
     if connection.null_tokens <= MAX_NULL_TOKENS:
         _reply(connection, xid, 0, 0, _NO_TOKEN)

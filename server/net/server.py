@@ -1,9 +1,10 @@
-"""The server on the network: listeners, their clients, and the clock that drives it all.
+"""The server on the network: its listeners, its clients, and its clock.
 
-* Plain clients are served by the :class:`.hub.Hub` where there is epoll, TLS clients by a pair of tasks each.
-* Packages above this one pass in their answers: :class:`pyzk.server.monitoring.server.MonitoredServer` adds
-  four-letter words and further ports, and the maker of the server adds HTTP on the port for clients.
-  ``http`` is called for the first HTTP client, so that an idle server does not load it.
+* On systems with epoll the :class:`.hub.Hub` serves the plain clients. Two tasks serve each TLS client.
+* This package does not import the packages above it. A subclass,
+  :class:`pyzk.server.monitoring.server.MonitoredServer`, adds four-letter words and further ports. The code
+  that makes the server passes the function ``http``, for HTTP on the port for clients. This function is
+  called for the first HTTP client, so that an idle server does not load it.
 """
 
 from __future__ import annotations
@@ -35,32 +36,37 @@ if TYPE_CHECKING:
     from .http import HttpServer
 
 Task: TypeAlias = Callable[[], Awaitable[None]]
-"""Made before the first client is accepted, its imports included; runs as long as the server."""
+"""A function that runs as long as the server. It is made, with all its imports, before the first client is
+accepted."""
 Listen: TypeAlias = Callable[[str, int], tuple[socket.socket, tuple[str, int]]]
-"""Opens a listener at a host and port; returns it with the address that it has got."""
+"""A function that opens a listener at a host and port, and returns the listener and its address."""
 HttpFactory: TypeAlias = "Callable[[Server, trio.Nursery], Awaitable[HttpServer]]"
-"""Makes the HTTP server on the port for clients, for a server and the nursery of its tasks."""
+"""A function that makes the HTTP server on the port for clients, for a server and the nursery of its
+tasks."""
 
 _BACKLOG = 2048
 _LOOK_AT_LOG = 0.5
-"""Seconds between two checks whether a snapshot is due."""
+"""The time in seconds between two checks whether a snapshot is due."""
 _QUIET_ROUNDS = 5
-"""After this many rounds of trio's tasks without a byte, nothing waits at the sockets of TLS clients."""
+"""If trio's tasks have received no byte in this number of rounds, no input waits at the sockets of TLS
+clients."""
 _ROUNDS = 100
-"""After this many rounds due sessions expire, even while bytes still come in."""
+"""After this number of rounds due sessions expire, also if bytes still arrive."""
 _HAS_HUB = hasattr(select, "epoll") and not os.environ.get("PYZK_WITHOUT_EPOLL")
-"""The variable is for tests: it serves clients as on platforms without epoll."""
+"""Whether there is a hub. With the variable of the environment, tests serve clients as on platforms without
+epoll."""
 
 
 class Server:
     """One service with its listeners.
 
-    :param make_service: makes the service; its arguments are those of :class:`.service.Service`.
-    :param http: makes the HTTP server on the port for clients; None: there is no HTTP.
+    :param make_service: the function that makes the service, with the arguments of
+        :class:`.service.Service`.
+    :param http: the function that makes the HTTP server on the port for clients; None: there is no HTTP.
     :cvar in_ensemble: whether this is one server of a pretend ensemble.
     :ivar service: the server without its sockets.
-    :ivar started: the clock at the start, in seconds.
-    :ivar controls: for the test kit: the controls of this server, if there are any.
+    :ivar started: the time of the clock at the start, in seconds.
+    :ivar controls: the test kit's controls of this server; None without a test kit.
     """
 
     in_ensemble: ClassVar[bool] = False
@@ -88,8 +94,8 @@ class Server:
         self.http_factory = http
         self._http: HttpServer | None = None  # on the ports of clients
         self._nursery: trio.Nursery | None = None
-        self._bound: socket.socket | None = None  # the port while nobody is let in
-        self._listeners: list[socket.socket] = []  # that have a task each
+        self._bound: socket.socket | None = None  # the bound port while no client is accepted
+        self._listeners: list[socket.socket] = []  # the listeners that have a task each
         self._hub: Any = None
         if _HAS_HUB:
             from .hub import Hub
@@ -98,7 +104,7 @@ class Server:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port of the plain listener."""
+        """The host and the port of the listener for plain clients."""
         assert self.service.address is not None
         return self.service.address
 
@@ -115,16 +121,16 @@ class Server:
 
     @property
     def url(self) -> str | None:
-        """The URL of HTTP at the plain listener; None if there is no HTTP."""
+        """The URL of HTTP on the port for plain clients; None if there is no HTTP."""
         return f"http://{self.hosts}/" if self.service.serves_http else None
 
     @property
     def secure_address(self) -> tuple[str, int] | None:
-        """Host and port of the TLS listener, if there is one."""
+        """The host and the port of the listener for TLS clients; None if there is no such listener."""
         return self.service.secure_address
 
     async def run(self, *, task_status: trio.TaskStatus[Self] = trio.TASK_STATUS_IGNORED) -> None:
-        """Listen and serve until cancelled. A server runs once.
+        """Listen and serve until cancelled. A server can run only once.
 
         :raises OSError: an address cannot be bound.
         """
@@ -167,10 +173,10 @@ class Server:
             hang_up(listener)
         if self._hub is not None:
             self._hub.close()
-            self._hub = None  # the history can still be read, and nothing more arrives
+            self._hub = None  # nothing more arrives, but the history can still be read
 
     def close_port(self) -> None:
-        """Refuse plain clients from now on: the port stays bound, and nobody listens."""
+        """Refuse plain clients from now on. The port stays bound, but the server does not listen."""
         self.service.refusing = True
         if self._hub is not None:
             self._hub.stop_listening()
@@ -178,7 +184,7 @@ class Server:
 
     @property
     def is_listening(self) -> bool:
-        """Whether somebody listens at the port of plain clients."""
+        """Whether the server listens at the port for plain clients."""
         return self._bound is None
 
     def open_port(self) -> None:
@@ -188,14 +194,14 @@ class Server:
             self._listen()
 
     def _let_in(self, listener: socket.socket) -> None:
-        """Let the hub serve the clients of a listening socket, which is detached."""
+        """Let the hub serve the clients of a listening socket. The socket object is detached."""
         self._hub.listen(Listener(fileno=listener.detach()))
 
     def open_endpoint(self, name: str) -> tuple[str, int]:
         """Accept plain clients at one more port of this machine, until the server ends.
 
-        :param name: the ``endpoint`` of their connections.
-        :returns: host and port, which the kernel has chosen.
+        :param name: the ``endpoint`` of the clients' connections.
+        :returns: the host and the port, which the kernel has chosen.
         :raises OSError: no port can be bound.
         """
         assert self._nursery is not None
@@ -213,7 +219,7 @@ class Server:
         return address
 
     def share_the_loop(self, seconds: float) -> None:
-        """The seconds after which the other servers of this process get their turns."""
+        """Let the other servers of this process have their turns after a time in seconds."""
         if self._hub is not None:
             self._hub.share = seconds
 
@@ -227,11 +233,11 @@ class Server:
         self.service.address = self._bound.getsockname()[:2]
 
     def move(self, port: int) -> None:
-        """Accept plain clients at another port of the same address; connected clients stay.
+        """Accept plain clients at another port of the same address. Connected clients stay.
 
         If the port cannot be bound, no client is accepted any more, as in the real server. Without epoll the
-        old port accepts clients too. Nothing happens before the first port is bound: the settings name that
-        one.
+        old port still accepts clients. Before the first port is bound this method does nothing, because the
+        settings name the first port.
         """
         if self.service.address is None or self.address[1] == port:
             return
@@ -272,7 +278,7 @@ class Server:
     def receive(self, whole: bool = True) -> None:
         """Handle the input that has already arrived at the sockets.
 
-        :param whole: as for :meth:`.hub.Hub.look`.
+        :param whole: serve all clients, as for :meth:`.hub.Hub.look`.
         """
         if self._hub is not None:
             self._hub.look(whole)
@@ -280,13 +286,13 @@ class Server:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that clients have sent is handled and answered, as far as sockets show it."""
+        """Whether all input that the hub can see is handled and answered."""
         return self._hub is None or self._hub.is_idle
 
     def advance(self, now: float, within: float = math.inf) -> None:
         """Do everything that is due at ``now``, in seconds of the clock.
 
-        :param within: seconds of work after which the rest is left to the next call.
+        :param within: the time in seconds after which the rest is left to the next call.
         """
         self._set_wall_clock()
         self.service.advance(now, within)
@@ -299,26 +305,26 @@ class Server:
         tick = self.service.settings.tick_time / 1000
         deadline = self.service.next_deadline()
         while True:
-            # A new deadline may come into being meanwhile, but none that lies before the next tick.
+            # Clients may cause new deadlines meanwhile, but no new deadline is before the next tick.
             now = self.clock.now()
             next_tick = (now // tick + 1) * tick
-            if next_tick <= now:  # rounding: in virtual time the clock would stand still for ever
+            if next_tick <= now:  # because of rounding; in virtual time the clock would stop forever
                 next_tick += tick
             await self.clock.sleep_until(min(deadline, next_tick))
             try:
                 now = self.clock.now()
-                self.receive(whole=False)  # what has arrived already counts as a sign of life
+                self.receive(whole=False)  # all input that has arrived counts as a sign of life
                 await self._receive_in_tasks(now)
                 self.advance(now, SLICE)
                 deadline = self.service.next_deadline()
             except Exception:
                 report("some due work was not done; it follows at the next tick")
-                deadline = math.inf  # the rest at the next tick, and not at once
+                deadline = math.inf  # the rest is done at the next tick, not immediately
 
     async def _receive_in_tasks(self, now: float) -> None:
         """Let the tasks of clients handle their input, if something is due at ``now``.
 
-        In one round trio sees which sockets are readable, in the next one their tasks read; a large request
+        In one round trio finds the readable sockets. In the next round their tasks read. A large request
         takes a round for each TLS record.
         """
         service, stats = self.service, self.service.engine.stats
@@ -332,7 +338,7 @@ class Server:
             quiet = quiet + 1 if stats.bytes_received == received else 0
 
     async def _keep_snapshots(self) -> None:
-        """Write a snapshot whenever one is due, step by step, and delete old files."""
+        """Write each snapshot that is due, step by step, and delete old files."""
         storage = self.service.storage
         assert storage is not None
         while True:
@@ -349,7 +355,7 @@ class Server:
             except Exception:
                 report("a snapshot failed; the logs continue, and the next snapshot is tried later")
 
-    # --- a task per client -------------------------------------------------------------------------------
+    # --- a task for each client --------------------------------------------------------------------------
 
     async def _serve_tasks(
         self, listener: socket.socket, serve: Callable[[trio.SocketStream, Any], Awaitable[None]]
@@ -357,7 +363,7 @@ class Server:
         async def handle(stream: trio.SocketStream) -> None:
             try:
                 peer = stream.socket.getpeername()[:2]
-            except OSError:  # it has gone away already
+            except OSError:  # the client has already closed the connection
                 await trio.aclose_forcefully(stream)
             else:
                 await serve(stream, peer)
@@ -387,7 +393,7 @@ class Server:
             if not certificate:
                 return ()
             if settings.verify_client_host:
-                from .hostnames import check  # for who uses it
+                from .hostnames import check  # loaded only if needed
 
                 await check(certificate, peer[0], settings.reverse_dns)
             return self.service.engine.access.certificate_identities(subject_text(certificate))
@@ -397,7 +403,7 @@ class Server:
                 self.service, secure, peer, self.clock.now, self.flush, self._serve_http, identities
             )
         finally:
-            vars(secure).clear()  # trio's stream refers to itself: no work for the garbage collector
+            vars(secure).clear()  # trio's stream refers to itself, and the cycle would be garbage
 
     # --- other protocols on the port of clients ----------------------------------------------------------
 
@@ -413,7 +419,7 @@ class Server:
             return
         try:
             address = stream.socket.getpeername()[:2]
-        except OSError:  # it has gone away already
+        except OSError:  # the client has already closed the connection
             await trio.aclose_forcefully(stream)
         else:
             await self._serve_secure_client(Begun(stream, received), address)
@@ -421,18 +427,18 @@ class Server:
     async def _serve_http(self, stream: trio.abc.Stream, peer: str, received: bytes) -> None:
         try:
             http = self._http or await self._load_http()
-        except Exception:  # as for lack of memory or file descriptors; the next client tries again
+        except Exception:  # for example a lack of memory or file descriptors; the next client tries again
             report("an HTTP client was closed")
             await trio.aclose_forcefully(stream)
         else:
             await http.serve(stream, peer, received)
 
     async def _load_http(self) -> HttpServer:
-        """Make the HTTP server, for the first such client."""
+        """Make the HTTP server if this is the first HTTP client."""
         assert self.http_factory is not None
         assert self._nursery is not None
         http = await self.http_factory(self, self._nursery)
-        if self._http is None:  # nobody else came meanwhile
+        if self._http is None:  # no other client has made it meanwhile
             self._http = http
         return self._http
 
@@ -442,17 +448,18 @@ def _backlog(settings: Settings) -> int:
 
 
 def _bind(host: str, port: int, backlog: int | None = None) -> socket.socket:
+    """Bind a socket.
+
+    :param backlog: the number of clients that may wait; None: the socket does not listen.
     """
-    :param backlog: listen too, and let this many clients wait.
-    """
-    # ASCII names as bytes: the codec for other names is loaded at its first use, which takes long
+    # ASCII names are passed as bytes, because the codec for other names takes long to load.
     name = host.encode() if host.isascii() else host
     family, kind, protocol, _, address = socket.getaddrinfo(
         name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:
-        if os.name != "nt":  # on Windows it would let two servers have one port
+        if os.name != "nt":  # on Windows this option would allow two servers to have the same port
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
         if backlog is not None:
@@ -461,6 +468,6 @@ def _bind(host: str, port: int, backlog: int | None = None) -> socket.socket:
     except BaseException as error:
         sock.close()
         if isinstance(error, OSError):
-            error.filename = (host, port)  # so that the message names the right one of several listeners
+            error.filename = (host, port)  # so that the message names the address that could not be bound
         raise
     return sock

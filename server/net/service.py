@@ -1,7 +1,8 @@
 """One server without its sockets: the engine and its connections.
 
-A transport (a TCP listener, an in-memory stream, a test) opens connections here, moves bytes between them and
-their clients, and calls :meth:`Service.advance` when :meth:`Service.next_deadline` has come.
+A transport (a TCP listener, a stream in memory, a test) opens connections here, and moves bytes between the
+connections and the clients. At the time of :meth:`Service.next_deadline` the transport calls
+:meth:`Service.advance`.
 """
 
 from __future__ import annotations
@@ -31,18 +32,20 @@ if TYPE_CHECKING:
 
 AnswerWord: TypeAlias = "Callable[[bytes, Service, Connection, float, bytes], Iterator[bytes]]"
 """A function that answers a four-letter word, piece by piece. Its arguments are the word, the service, the
-connection that asks, the time (seconds, monotonic), and the bytes after the word."""
+connection that asks, the time in monotonic seconds, and the bytes after the word."""
 
 _Timer = tuple[float, Callable[[], object]]
 
 SLICE = 0.005
-"""Seconds of work for one client, or of work that no client waits for, before other clients are served."""
+"""The time in seconds for work for one client, or for work that no client waits for. Then other clients are
+served."""
 _TRACE_MASK = 306
-"""The answer of ``gtmk`` until an operator sets another: the number that the real server starts with."""
+"""The answer of ``gtmk`` until an operator sets another number. The real server starts with the same
+number."""
 _REFUSALS = 1000
-"""The number of addresses whose logged refusal is remembered, so that each address logs only one line."""
+"""The largest number of refused addresses that are remembered, so that the log has one line for each."""
 _BUCKET = 10.0
-"""For operators, the idle deadlines of connections are rounded up to multiples of this, in seconds."""
+"""Operators see the idle deadlines of connections, rounded up to multiples of this time in seconds."""
 
 
 class Service:
@@ -50,30 +53,33 @@ class Service:
 
     :param now: the monotonic time in seconds.
     :param epoch: the same moment as seconds since the epoch.
-    :param stopwatch: real seconds, by which turns end. By default it never moves, and work is never cut off.
-    :param answer_word: answers four-letter words; by default the answer to each is empty.
-    :param storage: keeps the data in files; None: the data is in memory only.
+    :param stopwatch: a function that returns real seconds, by which turns end. The default always returns the
+        same time, so turns do not end early.
+    :param answer_word: the function that answers four-letter words; by default all answers are empty.
+    :param storage: the object that keeps the data in files; None: the data is only in memory.
     :cvar connection_type: the type of connections.
-    :cvar words: functions that answer four-letter words in place of the functions of a single server, by
-        word.
-    :cvar commands: the same for commands of the admin server.
+    :cvar words: the functions, by word, that answer four-letter words in place of the functions of a single
+        server.
+    :cvar commands: the functions, by command, that answer commands of the admin server in place of the
+        functions of a single server.
     :ivar slice: the seconds of work after which the turn of a connection ends.
-    :ivar turn_end: the stopwatch's time at which the turn of the connection that is served now ends.
-    :ivar now: a recent time (seconds, monotonic); ``now_ms`` is the same in ms.
-    :ivar connections: every open connection, in the order of their arrival.
-    :ivar secure: the connections among them that came over TLS.
+    :ivar turn_end: the time of the stopwatch at which the present turn ends.
+    :ivar now: a recent time in monotonic seconds; ``now_ms`` is the same time in ms.
+    :ivar connections: all open connections, in the order of their arrival.
+    :ivar secure: the open connections over TLS.
     :ivar address: the address for plain clients; None until a listener has one.
-    :ivar secure_address: the same for TLS clients.
-    :ivar trace_mask: a number that operators may set and read; it has no effect.
-    :ivar asked_at: the time of the last call of each admin command with a limited rate (seconds, monotonic).
+    :ivar secure_address: the address for TLS clients; None until a listener has one.
+    :ivar trace_mask: a number that operators may set and read. It has no effect.
+    :ivar asked_at: the time, in monotonic seconds, of the last call of each admin command with a limited
+        rate.
     :ivar shaking_hands: the number of clients in a TLS handshake.
     :ivar gate: the gate between the clients and the engine, in tests; None otherwise.
     :ivar unread: the counter of output that clients do not read.
-    :ivar foreign: the first bytes of clients that do not speak ZooKeeper's protocol and may be served.
+    :ivar foreign: the first bytes of clients that are served although they do not speak ZooKeeper's protocol.
     :ivar serves_http: whether clients that speak HTTP are served.
-    :ivar is_controlled: whether a test controls this service over HTTP, even while clients are refused.
-    :ivar refusing: whether new connections are turned away.
-    :ivar has_request_checks: whether the settings ask for checks of each request that are off by default.
+    :ivar is_controlled: whether a test controls this service over HTTP, also while clients are refused.
+    :ivar refusing: whether new connections are refused.
+    :ivar has_request_checks: whether the settings ask for a check of each request; by default they do not.
     """
 
     connection_type: ClassVar[type[Connection]] = Connection
@@ -117,23 +123,23 @@ class Service:
             settings.required_auth_schemes
             or settings.throttled_op_wait_time > 0
             or settings.large_request_threshold >= 0
-            or not settings.release.has("who-am-i")  # an op code may be unknown
+            or not settings.release.has("who-am-i")  # the release may not know all op codes
         )
         self._per_host: dict[str, int] = {}
-        self._no_session_yet: dict[Connection, float] = {}  # when they are closed, in this order
+        self._no_session_yet: dict[Connection, float] = {}  # with the time at which it is closed, in order
         self._refusals: set[str] = set()
         self._timers: SortedKeyList[_Timer, float] = SortedKeyList(key=itemgetter(0))
 
     def start_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> Engine:
-        """Make an engine without clients, of the release that is emulated.
+        """Make an engine of the emulated release, without clients.
 
-        With a storage, the first engine has the data of the files, and later ones are empty.
+        With a storage, the first engine has the data of the files, and later engines are empty.
 
         :param epoch: the time of ``now_ms`` in ms since the epoch.
         """
         kind = Engine
         if not self.settings.release.is_default:
-            from .emulation import OtherEngine  # for who uses it
+            from .emulation import OtherEngine  # loaded only if needed
 
             kind = OtherEngine
         make = kind if self.storage is None else partial(self.storage.make_engine, kind=kind)
@@ -152,12 +158,14 @@ class Service:
         """Make a connection for a client that has connected.
 
         :param peer: the client's address and port.
-        :param wake: called when there is output although nothing was received, and on closing.
-        :param identities: the identities that the client has proved beside its address, for example by a TLS
-            certificate.
-        :param secure: whether the client came over TLS.
-        :param endpoint: the name of its endpoint, if there is one.
-        :returns: None if a limit is exceeded: then close the client's socket at once.
+        :param wake: a function that is called when there is output although nothing was received, and on
+            closing.
+        :param identities: the identities that the client has proved, for example by a TLS certificate. Its
+            address is not among them.
+        :param secure: whether the client uses TLS.
+        :param endpoint: the name of the client's endpoint; empty for the port of all clients.
+        :returns: the connection; None if a limit is exceeded. Then the caller must close the client's socket
+            immediately.
         """
         host = java_address(peer[0])
         reason = self._limit_exceeded(host)
@@ -179,14 +187,14 @@ class Service:
             self.secure.add(connection)
         self._per_host[host] = self._per_host.get(host, 0) + 1
         timeout = self.settings.sessionless_timeout / 1000
-        # rounded up to a multiple of the timeout, so that no connection is closed early
+        # The time is rounded up to a multiple of the timeout, so that no connection is closed early.
         self._no_session_yet[connection] = (now // timeout + 2) * timeout
         if self.gate is not None:
             self.gate.opened(connection)
         return connection
 
     def _limit_exceeded(self, host: str) -> str | None:
-        """Return the reason to accept no further connection from this host, or None."""
+        """Return the reason to accept no further connection from a host; None if there is no such reason."""
         if self.refusing and not self.is_controlled:
             return "connections are refused for now"
         settings, total = self.settings, self.settings.max_connections
@@ -219,9 +227,9 @@ class Service:
             self.gate.closed(connection, reason)
 
     def at(self, now: float) -> int:
-        """Convert a time (seconds, monotonic) to the core's ms.
+        """Convert a time in monotonic seconds to ms for the engine.
 
-        The result is kept: the requests of a turn all come at the same time.
+        The last result is remembered, because all requests of a turn have the same time.
         """
         if now != self.now:
             self.now = now
@@ -229,22 +237,23 @@ class Service:
         return self.now_ms
 
     def wall_clock(self, now: float) -> float:
-        """Convert a time (seconds, monotonic) to seconds since the epoch."""
+        """Convert a time in monotonic seconds to seconds since the epoch."""
         return self.engine.wall_clock(self.at(now)) / 1000
 
     @property
     def mode(self) -> str:
-        """The server's role, for operators."""
+        """The role of the server, for operators."""
         return "standalone"
 
     @property
     def serves(self) -> bool:
-        """Whether clients are served. If not, most questions of operators are not answered either."""
+        """Whether clients are served. If clients are not served, most commands of operators are not answered
+        either."""
         return True
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it serves only reads, because there is no leader."""
+        """Whether the server serves only reads, because there is no leader."""
         return False
 
     def totals_of_role(self) -> Iterator[str]:
@@ -252,43 +261,45 @@ class Service:
         return iter(())
 
     def role_figures(self) -> Iterator[tuple[str, int]]:
-        """Yield the gauges of this role."""
+        """Yield the figures of the server's role, for ``mntr``."""
         return iter(())
 
     def outstanding(self) -> int:
-        """Count the requests on all connections that wait for their turn."""
+        """Count the requests of all connections that wait for a turn."""
         return sum(connection.outstanding for connection in self.connections)
 
     def idle_deadline(self, connection: Connection) -> float:
-        """Return the time at which this connection is closed if nothing arrives (seconds, monotonic), rounded
-        up."""
+        """Return the time, in monotonic seconds and rounded up, at which a connection is closed if nothing
+        arrives."""
         if connection in self._no_session_yet:
             return self._no_session_yet[connection]
         timeout = connection.session.timeout / 1000 if connection.session else 0.0
         return ((connection.stats.last_response + timeout) // _BUCKET + 1) * _BUCKET
 
     def next_deadline(self) -> float:
-        """Return the time at which to call :meth:`advance`, in seconds of the monotonic clock; infinity for
-        never.
+        """Return the time at which to call :meth:`advance`, in monotonic seconds. Infinity means that no call
+        is needed.
 
-        The time is in the past if the last call has left something over.
+        The time is in the past if the last call has not done everything.
         """
         handshake = next(iter(self._no_session_yet.values()), math.inf)
         due = self.engine.next_deadline()
         return min(handshake, self.next_timer(), due / 1000 if due < NEVER else math.inf)
 
     def next_timer(self) -> float:
-        """Return the time of the first call that :meth:`call_at` has planned; infinity if there is none."""
+        """Return the time, in monotonic seconds, of the next call that :meth:`call_at` has planned; infinity
+        if no call is planned."""
         return self._timers[0][0] if self._timers else math.inf
 
     def call_at(self, when: float, callback: Callable[[], object]) -> None:
-        """Let :meth:`advance` call a function at the time ``when`` (seconds, monotonic)."""
+        """Let :meth:`advance` call a function at the time ``when``, in monotonic seconds."""
         self._timers.add((when, callback))
 
     def advance(self, now: float, within: float = math.inf) -> None:
-        """Do everything that is due at ``now`` (seconds, monotonic): timers, expiries, missing handshakes.
+        """Do everything that is due at ``now``, in monotonic seconds: call timers, expire sessions, and close
+        connections without a handshake.
 
-        :param within: seconds of work after which the rest is left to the next call.
+        :param within: the time in seconds after which the rest is left to the next call.
         """
         stopwatch = self.stopwatch
         end = stopwatch() + within
@@ -299,7 +310,9 @@ class Service:
         while self._timers and self._timers[0][0] <= now:
             due = milliseconds(self._timers[0][0])
             self.engine.advance(due, is_over)
-            if self.engine.next_deadline() <= due:  # the rest of what is due before this timer
+            if (
+                self.engine.next_deadline() <= due
+            ):  # the engine has not done all that is due before this timer
                 return
             _, callback = self._timers.pop(0)
             try:
@@ -326,10 +339,10 @@ class _HttpOrTls:
 
 
 def milliseconds(seconds: float) -> int:
-    """Convert seconds to the core's ms, rounded down.
+    """Convert seconds to ms for the engine, rounded down.
 
-    A time that is less than 1 ns before a whole ms counts as that ms: the float of a deadline may be off by
-    that much, and the deadline must count as reached.
+    A time that is less than 1 ns before a whole ms counts as this ms. A deadline as a float may have an error
+    of this size, and the deadline must count as reached.
     """
     return int(seconds * 1000 + 1e-6)
 
@@ -339,7 +352,8 @@ def _is_loopback(host: str) -> bool:
 
 
 def java_address(host: str) -> str:
-    """Write an address in Java's notation: IPv6 uncompressed, IPv4-mapped as plain IPv4."""
+    """Return an address in Java's notation. An IPv6 address is not compressed, and an IPv4-mapped address
+    becomes a plain IPv4 address."""
     if ":" not in host:
         return host
     address = ipaddress.IPv6Address(host.partition("%")[0])

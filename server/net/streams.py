@@ -1,4 +1,4 @@
-"""One client over any trio stream: TLS, memory, or a plain socket without epoll."""
+"""A client over any trio stream: TLS, a stream in memory, or a plain socket on a system without epoll."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .unread import Reader, UnreadOutput
 
 _RECEIVE = 64 * 1024  # bytes
 _SEND = 64 * 1024
-"""Bytes of a piece that is sent at once."""
+"""The number of bytes that one call sends."""
 _LINGER = 2.0
-"""Seconds that a client has to take the rest of the output when the server closes."""
+"""The time in seconds in which a client must take the rest of the output when the server closes."""
 
 
 Handshake: TypeAlias = Callable[[], Awaitable[Iterable[Id]]]
-"""Returns the identities of a TLS client, or raises :class:`HostNameError`."""
+"""A function that returns the identities of a TLS client, or raises :class:`HostNameError`."""
 
 
 class HostNameError(Exception):
@@ -31,7 +31,8 @@ class HostNameError(Exception):
 
 
 _forked = False
-"""Whether this process has made a fork. (Processes of the module subprocess inherit no sockets.)"""
+"""Whether this process has made a fork. (The processes that the module subprocess starts have no sockets of
+this process.)"""
 
 
 def _note_fork() -> None:
@@ -53,13 +54,13 @@ async def serve_stream(
     handshake: Handshake | None = None,
     endpoint: str = "",
 ) -> None:
-    """Serve one client until it or the server closes the connection, then close the stream.
+    """Serve one client until the client or the server closes the connection. Then close the stream.
 
-    :param flush: called when events may wait on other connections.
-    :param serve_foreign: serves a client that does not speak ZooKeeper's protocol. It gets the stream, the
-        address, and the bytes so far.
-    :param handshake: for TLS: returns the identities of the client, once the stream is up.
-    :param endpoint: as for :meth:`.Service.accept`.
+    :param flush: a function that is called when events may wait on other connections.
+    :param serve_foreign: a function that serves a client that does not speak ZooKeeper's protocol. Its
+        arguments are the stream, the address, and the bytes that the client has sent.
+    :param handshake: for TLS, a function that returns the identities of the client after the handshake.
+    :param endpoint: the name of the client's endpoint, as for :meth:`.Service.accept`.
     """
     link = _StreamLink(service, stream, now, flush)
     try:
@@ -77,7 +78,8 @@ async def serve_stream(
 
 
 class Begun(trio.abc.Stream):
-    """A stream of a socket that yields some already received bytes first."""
+    """The stream of a socket from which some bytes were already received. The stream returns these bytes
+    first."""
 
     def __init__(self, stream: trio.SocketStream, received: bytes) -> None:
         self.socket = stream.socket
@@ -85,6 +87,7 @@ class Begun(trio.abc.Stream):
         self._stream = stream
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Receive bytes. The bytes that were already received come first."""
         if not self._received:
             return bytes(await self._stream.receive_some(max_bytes))
         await trio.lowlevel.checkpoint()
@@ -93,18 +96,21 @@ class Begun(trio.abc.Stream):
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send data."""
         await self._stream.send_all(data)
 
     async def wait_send_all_might_not_block(self) -> None:
+        """Wait until the socket may take more data."""
         await self._stream.wait_send_all_might_not_block()
 
     async def aclose(self) -> None:
+        """Close the stream."""
         await self._stream.aclose()
 
 
 async def send_counted(stream: trio.abc.Stream, data: bytes, reader: Reader, unread: UnreadOutput) -> None:
-    """Send everything, counted as unread until then. It is sent in pieces, to see whether the client
-    reads."""
+    """Send data in pieces, which shows whether the client reads. Bytes that are not yet sent count as
+    unread."""
     try:
         for start in range(0, len(data), _SEND):
             unread.note(reader, len(data), progress=True)
@@ -114,7 +120,8 @@ async def send_counted(stream: trio.abc.Stream, data: bytes, reader: Reader, unr
 
 
 def hang_up(sock: socket.socket | trio.socket.SocketType) -> None:
-    """Close a socket so that its other end notices, even while a fork of this process has it open, too."""
+    """Close a socket so that its other end notices it, also if a fork of this process still has the socket
+    open."""
     if (
         _forked
     ):  # else to close it is enough, at half the cost: each session that is closed comes through here
@@ -135,15 +142,15 @@ class _StreamLink:
         self._flush = flush
         self._connection: Connection | None = None
         self._scope = trio.CancelScope()
-        self._output = trio.Event()  # output waits, or the connection is over
-        self._taken = trio.Event()  # output was taken
-        self._sending = 0  # bytes
+        self._output = trio.Event()  # set when output waits, or when the connection is over
+        self._taken = trio.Event()  # set when the client has taken output
+        self._sending = 0  # the number of bytes that are being sent
 
     def wake(self) -> None:
         self._output.set()
         connection = self._connection
         if connection is not None and connection.close_expected:
-            # what is left may still be sent, unless the client does not take it
+            # The rest of the output is still sent if the client takes it in time.
             left = 0.0 if connection.aborted else _LINGER
             self._scope.deadline = min(self._scope.deadline, trio.current_time() + left)
 
@@ -173,15 +180,15 @@ class _StreamLink:
             connection.receive_eof()
             self._service.unread.forget(connection)
             self._flush()
-            self._connection = None  # which knows of this link: no work for the garbage collector
+            self._connection = None  # it refers to this link, and the cycle would be garbage
 
     async def _secure(self, stream: trio.SSLStream[trio.abc.Stream], connection: Connection) -> bool:
-        """Do the TLS handshake. If it fails the connection is aborted."""
+        """Do the TLS handshake. If the handshake fails, the connection is aborted."""
         service = self._service
         patience = service.settings.sessionless_timeout / 1000
         service.shaking_hands += 1
         try:
-            # No TooSlowError: from Python 3.12 on it would be in a cycle of references with this connection.
+            # From Python 3.12 on a TooSlowError would be in a cycle of references with this connection.
             with trio.move_on_after(patience) as limit:
                 await stream.do_handshake()
             if limit.cancelled_caught:
@@ -203,7 +210,7 @@ class _StreamLink:
                     data = b""
                 if data:
                     connection.receive_data(bytes(data), self._now())
-                    if self._sending:  # the answers wait behind that
+                    if self._sending:  # the new answers wait for the end of this
                         self._service.unread.note(connection, self._sending, progress=False)
                 else:
                     connection.receive_eof()

@@ -1,11 +1,11 @@
-"""A limit for the memory of output that clients do not read, of all connections together.
+"""A limit for the total memory of output that clients do not read.
 
-1. Output that a socket takes at once is never counted. For the rest, the transport notes here how many bytes
-   it holds.
-2. Above the limit a connection is closed. Among the connections that hold at least the average, it is the
-   one whose client has read nothing for the longest time. This spares clients that keep reading, and clients
-   that hold little.
-3. The connection that was noted last is spared, so that a single reply may have any size.
+1. Output that a socket takes immediately is never counted. For other output, the transport notes here how
+many bytes it holds.
+2. Above the limit one connection is closed. Among the connections that hold the average or more, it is the
+   connection whose client has read nothing for the longest time. So clients that keep reading, and clients
+   with little output, are not closed.
+3. The connection that was noted last is not closed, so that a single reply may have any size.
 """
 
 from __future__ import annotations
@@ -15,36 +15,40 @@ from typing import Protocol
 
 
 class Reader(Hashable, Protocol):
-    """The part of a connection that is used here.
+    """The part of a connection that this module uses.
 
-    :ivar aborted: the connection was closed, and its transport is about to drop its bytes.
-    :ivar waiting: bytes of output that the transport did not get yet.
+    :ivar aborted: whether the connection was aborted, so that its transport will drop the output.
     """
 
     aborted: bool
 
     @property
-    def waiting(self) -> int: ...
+    def waiting(self) -> int:
+        """The number of bytes of output that the transport has not yet got."""
 
     def reject(self, reason: str) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately."""
 
 
 class UnreadOutput:
-    """
-    :param limit: bytes that transports may hold for all connections together.
-    :ivar total: bytes that they hold now.
+    """The counter of the output that clients do not read.
+
+    :param limit: the number of bytes that all transports together may hold.
+    :ivar total: the number of bytes that all transports together hold now.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: dict[Reader, int] = {}  # bytes; first the one whose client has read nothing for longest
+        self._held: dict[
+            Reader, int
+        ] = {}  # bytes; the client that has not read for the longest time is first
         self.total = 0
 
     def note(self, connection: Reader, size: int, *, progress: bool) -> None:
-        """Note that the transport holds ``size`` bytes, beside the bytes that wait in the connection.
+        """Note the number of bytes that the transport of a connection holds. Bytes that wait in the
+        connection are not part of ``size``.
 
-        :param progress: whether the client has read anything since the last time.
+        :param progress: whether the client has read anything since the last call.
         """
         if connection.aborted:
             return
@@ -57,7 +61,8 @@ class UnreadOutput:
             self._make_room()
 
     def grew(self, connection: Reader, size: int) -> None:
-        """Note that ``size`` more bytes wait in a connection; they count if its transport holds some, too."""
+        """Note that ``size`` more bytes wait in a connection. They count only if its transport holds bytes
+        too."""
         if connection in self._held:
             self._held[connection] += size
             self.total += size
@@ -65,7 +70,8 @@ class UnreadOutput:
                 self._make_room()
 
     def forget(self, connection: Reader) -> None:
-        """Count nothing for a connection: its client has read everything, or the transport has dropped it."""
+        """Count nothing more for a connection. Its client has read all output, or its transport has dropped
+        the output."""
         self.total -= self._held.pop(connection, 0)
 
     def _make_room(self) -> None:
