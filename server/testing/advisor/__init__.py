@@ -1,10 +1,12 @@
 """The advisor: rules that find in the history what clients do wrong, and say how to do it right.
 
-* It is pure: entries of the history go in, findings come out. It knows no server, no clock and no socket.
-* It is incremental: each entry is looked at once. Its memory is bounded (:class:`.table.Table`).
+* The advisor is pure: it takes entries of the history and returns findings. It uses no server, clock or
+  socket.
+* The advisor is incremental: it reads each entry once. Its memory is bounded (:class:`.table.Table`).
 * :mod:`.engine` makes exchanges out of entries. :mod:`.world` knows the ephemerals and watches of each
-  session. The rules get each exchange, event and end. A rule changes nothing except its own memory.
-* A rule reports what it has seen happen, not what might happen.
+  session. The rules get each exchange, each event, and the end of each session. A rule changes only its own
+  memory.
+* A rule reports only what has happened, not what might happen.
 
 docs/advisor.md has all rules with their remedies.
 """

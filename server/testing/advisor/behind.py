@@ -1,12 +1,12 @@
-"""A rule about reads at a server of an ensemble that is behind.
+"""A rule about reads at a server of an ensemble that lags.
 
 * A reply to a read has the zxid of the last write that the server had applied. So a read has missed a write
-  if the write has a higher zxid and was answered before the read came, without a ``sync`` in between. A
-  single server is never behind.
-* ZooKeeper allows a read to miss a write, and most such reads do no harm. The read does harm if its client
-  then writes because of it, and nobody else has written meanwhile. Either the client overwrites the missed
-  write, or its write is refused and the client does not look again.
-* A refused delete of a znode that has gone is no harm. Neither is a refused create of a parent without data.
+  if the write has a higher zxid, and was answered before the read came, without a ``sync`` in between. A
+  single server never lags.
+* ZooKeeper allows a read to miss a write, and most such reads do no harm. A read does harm if its client then
+  writes because of it, and no other client has written meanwhile. Either the client overwrites the missed
+  write, or the server refuses the client's write and the client does not read again.
+* A refused delete of a deleted znode does no harm. A refused create of a parent without data does no harm.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_READ: Final = 1000
 
 @attrs.frozen
 class _Write:
-    """The last write to a znode that was answered."""
+    """The last answered write to a znode."""
 
     op: str
     session: int
@@ -39,7 +39,10 @@ class _Write:
 
 @attrs.frozen
 class _Read:
-    """:ivar found: whether the znode was there; of its parent's children: whether they were listed."""
+    """A read of a session.
+
+    :ivar found: whether the read has found the znode or the list of children.
+    """
 
     op: str
     found: bool
@@ -59,25 +62,25 @@ class _Harm:
 class ReadWithoutSync(Rule):
     name = "read-without-sync"
     threshold = (
-        "the first time that a client of a pretend ensemble overwrites unseen data, and the first "
-        f"time that it is refused for that and does not look again in {PATIENCE} requests"
+        "the first time that a client of a pretend ensemble overwrites data that it has not read; or the "
+        f"first time that such a write is refused and the client does not read again in {PATIENCE} requests"
     )
     explanation = (
-        "A client has read at a server that was behind: the read did not show a write that was already "
-        "answered to another client. Then the client wrote because of the old state, and so overwrote the "
-        "other client's write, or was refused."
+        "A client has read at a server that lagged: the read did not show a write of another client that was "
+        "already answered. Then the client wrote because of the old state. This write overwrote the other "
+        "client's write, or was refused."
     )
     remedy = (
-        "Send sync before a read that must show what other clients already know. Write with the version that "
-        "was "
-        "read, so that nothing is overwritten unseen, and read again when that is refused."
+        "Send sync before a read that must show what other clients already know. Write with the version "
+        "that was read, so that you overwrite only data that you have read. If the write is refused, read "
+        "again."
     )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._writes: Table[str, _Write] = Table()
         self._reads: Table[int, Table[tuple[str, str], _Read]] = Table(lambda: Table(most=_MOST_READ))
-        """The last reads, by session, operation and path."""
+        """The last reads by session, then by operation and path."""
         self._refusals: Refusals[_Harm] = Refusals()
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
@@ -95,7 +98,7 @@ class ReadWithoutSync(Rule):
                 self._written(client, exchange, asked)
 
     def event(self, client: Client, entry: Entry) -> None:
-        """A client that gets an event knows that its read is old."""
+        """Forget the reads of a znode whose event the client gets: the client knows that they are old."""
         for op in READS:
             self._reads[client.id].pop((op, entry.path or ""), None)
 
@@ -128,10 +131,10 @@ class ReadWithoutSync(Rule):
             self._refusals.add(client, asked.path, harm)
 
     def _harm(self, client: Client, path: str, what: str, ops: list[str], *, found: bool) -> _Harm | None:
-        """Return the harm if the last of a client's reads has missed the last write, which is another's.
+        """Return the harm if the last read of a client has missed the last write, of another client.
 
-        :param ops: the reads that count.
-        :param found: the result of the reads that misleads the client.
+        :param ops: the operations of the reads that count.
+        :param found: the result of a read that misleads the client: whether the znode was found.
         """
         write, reads = self._writes.get(path), self._reads[client.id]
         asked = [(op, parent_of(path) if op == "get_children" else path) for op in ops]

@@ -1,4 +1,4 @@
-"""Entries of the history in, findings out."""
+"""The engine of the advisor: it takes entries of the history and returns findings."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ RULES: Final[tuple[type[Rule], ...]] = (
     *sizes.RULES,
 )
 _STEERING: Final = ("disconnect", "pause", "refuse", "restart", "expire", "chaos", "hold")
-"""The first words of controls that cut clients off: the clients are not to blame for the rest."""
+"""The first words of the controls that cut clients off. What follows is not the fault of the clients."""
 _MOST_OPEN: Final = 1000
 """The largest number of requests of one connection that wait for their replies."""
 
 
 class Advisor:
-    """
+    """Reads the history, and finds what clients do wrong.
+
     :param max_buffer: ``jute.maxbuffer`` of the server, in bytes.
     """
 
@@ -36,16 +37,16 @@ class Advisor:
         self._world = World(max_buffer)
         self._rules = [rule(self._world) for rule in RULES]
         self._open: Table[Place, Table[int, tuple[int, Entry]]] = Table(lambda: Table(most=_MOST_OPEN))
-        """Requests by xid, each with its number among the entries."""
+        """The requests without a reply, by xid, with their numbers among the entries."""
         self._entries = 0
 
     def read(self, entries: Iterable[Entry]) -> None:
-        """Look at what has happened since."""
+        """Read the entries that follow the last read entry."""
         for entry in entries:
             self._read(entry)
 
     def findings(self) -> list[Finding]:
-        """List what was found so far, rule by rule."""
+        """List the findings so far, rule by rule."""
         return [finding for rule in self._rules for finding in rule.findings()]
 
     def _read(self, entry: Entry) -> None:
@@ -71,7 +72,7 @@ class Advisor:
             world.steer(entry.session)
 
     def _exchange(self, began: int, request: Entry, end: Entry) -> None:
-        """A request ends: by its reply, or with its connection."""
+        """Pass on a request that has ended: with its reply, or with the end of its connection."""
         client, asked, facts = self._world.client(request.session), request.facts.asked, end.facts
         which, err = facts.refused or (0, end.err)
         exchange = Exchange(

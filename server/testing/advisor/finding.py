@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .world import Client, Exchange, World
 
 _MOST_FINDINGS: Final = 100
-"""The largest number of findings of one rule: more of the same help nobody."""
+"""The largest number of findings of one rule: more findings of the same kind help nobody."""
 _MOST_NAMED: Final = 10
 """The largest number of sessions, and of paths, that a finding names."""
 
@@ -29,9 +29,9 @@ class Finding:
     :ivar remedy: what to do instead.
     :ivar sessions: the ids of the sessions concerned, at most 10.
     :ivar paths: the paths of the znodes concerned, at most 10.
-    :ivar count: how often it was seen; ``evidence`` says what is counted.
-    :ivar first: when it was seen first, in seconds on the server's clock since its start.
-    :ivar last: when it was seen last, in seconds on the server's clock since its start.
+    :ivar count: how often the fault was seen; ``evidence`` says what is counted.
+    :ivar first: the time at which the fault was first seen, in seconds on the server's clock since its start.
+    :ivar last: the time at which the fault was last seen, in seconds on the server's clock since its start.
     """
 
     rule: str
@@ -50,7 +50,7 @@ class Finding:
 
 @attrs.define
 class _Case:
-    """A finding while it grows."""
+    """A finding that is not complete yet."""
 
     first: float = 0.0
     last: float = 0.0
@@ -61,12 +61,13 @@ class _Case:
 
 
 class Rule:
-    """One rule. Subclasses override the methods for what they need; a rule gets each thing before the world
-    does.
+    """One rule. A subclass overrides the methods for the things that it needs.
+
+    A rule gets each exchange, event and end before the world gets it.
 
     :cvar name: the name in findings and in the documentation.
-    :cvar threshold: how often it must be seen.
-    :cvar explanation: what is wrong, for a reader who is new to it.
+    :cvar threshold: how often a fault must be seen before the rule reports it.
+    :cvar explanation: what is wrong, for a reader who does not know the fault.
     :cvar remedy: what to do instead.
     """
 
@@ -80,13 +81,13 @@ class Rule:
         self._cases: Table[Hashable, _Case] = Table(_Case, _MOST_FINDINGS)
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
-        """A request has been answered, or its connection has ended before that."""
+        """Take note that a request was answered, or that its connection has ended before the reply."""
 
     def event(self, client: Client, entry: Entry) -> None:
-        """A watch event was sent."""
+        """Take note that a watch event was sent."""
 
     def ended(self, client: Client, entry: Entry, expired: bool) -> None:
-        """A session is over."""
+        """Take note that a session is over."""
 
     def report(
         self,
@@ -98,10 +99,10 @@ class Rule:
         paths: Iterable[str] = (),
         count: int | None = None,
     ) -> None:
-        """Add to the finding about a subject, or begin it.
+        """Add to the finding about a subject, or begin a finding.
 
-        :param evidence: the evidence in words; ``{count}`` is how often it was seen.
-        :param count: how often in all; None is once more.
+        :param evidence: the evidence in words; ``{count}`` stands for the number of times.
+        :param count: the number of times in all; None adds 1 to the number.
         """
         case = self._cases[subject]
         if not case.count:
@@ -114,7 +115,7 @@ class Rule:
                     named[each] = None  # type: ignore[index]
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what was found so far, the oldest first."""
+        """Yield the findings so far, the oldest first."""
         for case in self._cases.values():
             yield Finding(
                 rule=self.name,

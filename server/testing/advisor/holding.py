@@ -1,7 +1,7 @@
-"""Rules about sessions that hold something that other sessions wait for.
+"""Rules about sessions that hold a lock for which other sessions wait.
 
 The lock recipes make a queue: ephemeral sequential znodes below one znode. The znode with the lowest number
-holds the lock. A session that waits watches a znode before its own.
+holds the lock. A session that waits watches a znode with a lower number than its own.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .table import Table
 from .world import Client, Exchange, World, fired_by, parent_of, watch_key
 
 IN_VAIN: Final = 3
-"""The number of waits of a session that end without a turn, behind the same holder. A single one may be a
-user who gave up."""
+"""The number of waits of a session, behind the same holder, that end without the lock. A single such wait may
+be a user who gave up."""
 _DIGITS: Final = 10
 """The digits of the number at the end of a sequential name."""
 
@@ -26,7 +26,7 @@ _DIGITS: Final = 10
 class _Place:
     """A znode in a queue.
 
-    :ivar watched: the znode that its session waits for; None if it does not wait, or not any more.
+    :ivar watched: the znode for which its session waits; None if the session does not wait now.
     """
 
     session: int
@@ -35,11 +35,12 @@ class _Place:
 
 @attrs.define
 class _Queue:
-    """
-    :ivar places: by path.
-    :ivar holder: the path of the znode that holds.
-    :ivar since: when it began to hold, in seconds on the server's clock since its start.
-    :ivar vain: by session: how many waits behind this holder have ended without a turn.
+    """A queue of znodes below one znode.
+
+    :ivar places: the znodes in the queue, by path.
+    :ivar holder: the path of the znode that holds the lock.
+    :ivar since: when the holder got the lock, in seconds on the server's clock since its start.
+    :ivar vain: for each session, how many of its waits behind this holder have ended without the lock.
     """
 
     places: Table[str, _Place] = attrs.field(factory=lambda: Table[str, _Place](most=1000))
@@ -48,7 +49,7 @@ class _Queue:
     vain: Table[int, int] = attrs.field(factory=lambda: Table(int, 1000))
 
     def settle(self, time: float) -> None:
-        """See who holds now."""
+        """Find the znode that holds the lock now."""
         first = min(self.places, key=lambda path: path[-_DIGITS:], default="")
         if first != self.holder:
             self.holder, self.since = first, time
@@ -58,28 +59,26 @@ class _Queue:
 class HeldTooLong(Rule):
     name = "held-too-long"
     threshold = (
-        f"{IN_VAIN} waits that a session has given up, for the same holder, which holds for longer than "
-        "the timeout of that session"
+        f"a session has given up {IN_VAIN} waits for the same holder, which holds for longer than the "
+        "timeout of the session"
     )
     explanation = (
-        "A session waits for a lock, gives up, and tries again, while another session holds it all the time, "
-        ""
-        "for longer than a session timeout. The holder hangs, has forgotten to release, "
-        "or does its "
+        "A session waits for a lock, gives up, and tries again, while another session holds it all the "
+        "time, for longer than a session timeout. The holder hangs, has forgotten to release, or does its "
         "whole work inside the lock."
     )
     remedy = (
         "Hold a lock for the few requests that need it, and release it in a finally; for work that takes "
-        "long elect a leader, and let the others wait without a time limit."
+        "long, elect a leader, and let the others wait without a time limit."
     )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._queues: Table[str, _Queue] = Table(_Queue, 1000)
         self._last: Table[tuple[int, str], _Place] = Table()
-        """The last place of a session in a queue, by session and queue."""
+        """The last place of each session in each queue."""
         self._waits: Table[tuple[int, str], _Place] = Table()
-        """The place of a session that watches a znode, by session and znode."""
+        """The waiting place, by the session and the znode that it watches."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:
@@ -91,7 +90,7 @@ class HeldTooLong(Rule):
                 path = exchange.created or asked.path
                 queue = self._queues[parent_of(path)]
                 queue.places[path] = self._last[client.id, parent_of(path)] = _Place(client.id)
-                if not queue.holder:  # a new one has the highest number
+                if not queue.holder:  # a new znode has the highest number
                     queue.settle(exchange.time)
             elif asked.op == "delete":
                 self._leave(client, asked.path, exchange.time)

@@ -13,9 +13,9 @@ from .table import Table
 from .world import Client, Exchange, World
 
 LEFT: Final = 3
-"""The number of sessions of one host that were left to expire. A single one may be a crash."""
+"""The number of sessions of one host that were left to expire. A single expiry may be a crash."""
 SHORT: Final = 3
-"""The largest number of requests of a short session: one request, a created parent, and a look."""
+"""The largest number of requests of a short session: for example a create of a parent, a write and a read."""
 IN_TURN: Final = 10
 """The number of short sessions from the same host, one after the other."""
 MANY: Final = 500
@@ -26,8 +26,8 @@ class LeftToExpire(Rule):
     name = "left-to-expire"
     threshold = f"{LEFT} sessions from one address, without sessions that the test has cut off or expired"
     explanation = (
-        "A client went away without closing its session. Until the session expires, its ephemerals stay: "
-        "its locks are held by nobody, and its members are listed and do not answer."
+        "A client has ended without closing its session. Until the session expires, its ephemerals stay: "
+        "locks stay held, although nobody uses them, and members stay listed, although they do not answer."
     )
     remedy = "Close the client when your program ends (close, stop), also on SIGTERM and after an error."
 
@@ -52,9 +52,10 @@ class LeftToExpire(Rule):
 
 @attrs.define
 class _Turns:
-    """
-    :ivar ended: when the last one was over.
-    :ivar sessions: the short ones in turn.
+    """Short sessions from one host, one after the other.
+
+    :ivar ended: when the last session was over.
+    :ivar sessions: the short sessions in turn.
     """
 
     ended: float = 0.0
@@ -66,9 +67,8 @@ class SessionPerRequest(Rule):
     name = "session-per-request"
     threshold = f"{IN_TURN} sessions with {SHORT} requests at most, from one address and one after the other"
     explanation = (
-        "A session is opened for a few requests and then closed. Its beginning and its end are writes of the "
-        ""
-        "ensemble, so they cost more than the requests; and no watch or ephemeral outlives the session."
+        "A session is opened for a few requests and then closed. Its beginning and its end are writes of "
+        "the ensemble, so they cost more than the requests; and no watch or ephemeral outlives the session."
     )
     remedy = "Keep one session for as long as your program runs, and share it: clients are safe for that."
 
@@ -78,7 +78,7 @@ class SessionPerRequest(Rule):
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         if client.requests == SHORT and exchange.op != "close_session":
-            self._turns.pop(client.host, None)  # somebody does it right, or at least not in turn
+            self._turns.pop(client.host, None)  # a longer session ends the row of short sessions
 
     def ended(self, client: Client, entry: Entry, expired: bool) -> None:
         if not client.requests or client.requests > SHORT or expired:
@@ -102,23 +102,23 @@ class SessionPerRequest(Rule):
 class EphemeralOfOldSession(Rule):
     name = "ephemeral-of-old-session"
     threshold = (
-        "the first time; at the end of the old session, if the new one has not set a watch or deleted it"
+        "the first time; at the end of the old session, if the new session has neither watched nor deleted "
+        "the znode"
     )
     explanation = (
-        "A client came back with a new session while its old session was not over yet, found its own old "
-        "ephemeral, and believed that it was registered. The old session's end deleted the ephemeral, so the "
-        ""
-        "client lives and is not listed any more."
+        "A client came back with a new session while its old session was still alive. The client found its "
+        "own old ephemeral, and believed that it was registered. The end of the old session deleted the "
+        "ephemeral. So the client lives, but is not listed any more."
     )
     remedy = (
-        "On NodeExists compare Stat.ephemeralOwner with your session id. If it is another, delete that "
-        "znode if you know that it is yours, or watch it and create yours when it has gone."
+        "On NodeExists compare Stat.ephemeralOwner with your session id. If the two differ, delete the "
+        "znode if you know that it is yours. Otherwise watch it, and create yours when it is deleted."
     )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._taken: Table[str, tuple[int, int]] = Table(most=1000)
-        """The old session and the new session that found its ephemeral, by path."""
+        """By path: the old session, and the new session that has found the old session's ephemeral."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:
@@ -136,9 +136,8 @@ class EphemeralOfOldSession(Rule):
             if old == client.id and new in self.world.clients:
                 self.report(
                     path,
-                    f"{path} was deleted {{count}} times with the old session of a client that had taken it "
-                    f"for "
-                    "its own",
+                    f"{path} was deleted {{count}} times with the old session of a client that took the "
+                    "znode for the ephemeral of its new session",
                     time=entry.time,
                     sessions=[old, new],
                     paths=[path],
@@ -146,7 +145,7 @@ class EphemeralOfOldSession(Rule):
 
 
 def _is_former(old: Client, new: Client) -> bool:
-    """Whether one session may be the former one of another's client."""
+    """Return whether one session may be the former session of the client of another session."""
     return old.id != new.id and old.left is not None and old.left <= new.began and old.host == new.host
 
 
@@ -154,11 +153,12 @@ class ManyEphemerals(Rule):
     name = "many-ephemerals"
     threshold = f"{MANY} ephemerals of a session"
     explanation = (
-        "One session has very many ephemerals. When it ends, one transaction deletes all of them. It delays "
-        "all other clients, and may be larger than the server accepts."
+        "One session has very many ephemerals. When the session ends, one transaction deletes all of them. "
+        "This transaction delays all other clients, and may be larger than the server accepts."
     )
     remedy = (
-        "Delete an ephemeral when its work is done; make one for each client, and put the rest into its data."
+        "Delete an ephemeral when its work is done. Or make one ephemeral for each client, and put the rest "
+        "into its data."
     )
 
     def exchange(self, client: Client, exchange: Exchange) -> None:

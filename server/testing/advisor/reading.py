@@ -11,22 +11,24 @@ from .table import Table
 from .world import READS, Client, Exchange, World, is_claim, parent_of
 
 EACH: Final = 3
-"""The number of children that are read one by one."""
+"""The number of children that a client must read one by one in a round."""
 ROUNDS: Final = 3
-"""The number of such rounds. A cache makes one, and another after a reconnect."""
+"""The number of such rounds before the rule reports. A cache makes one, and another after a reconnect."""
 _MOST_READ: Final = 1000
 """The largest number of children of a list that are remembered as read."""
 POLLS: Final = 20
-"""The number of equal answers. A value that is read for each of 5 requests in turn is no poll."""
+"""The number of equal answers before the rule reports. A client that reads a value before each of 5 requests
+does not poll."""
 
 
 @attrs.define
 class _Listing:
-    """
-    :ivar read: the children read one by one since the list was read.
-    :ivar before: the reads of the round before.
+    """The reads of the children of one znode, by one session.
+
+    :ivar read: the children read one by one since the last read of the list.
+    :ivar before: the children read in the round before.
     :ivar again: how many children were read in both rounds.
-    :ivar rounds: in how many rounds enough of them were read again.
+    :ivar rounds: the number of rounds in which enough children were read again.
     """
 
     read: set[str] = attrs.field(factory=set)
@@ -39,9 +41,8 @@ class ChildrenOneByOne(Rule):
     name = "children-one-by-one"
     threshold = f"{ROUNDS} rounds of {EACH} or more children, by one session"
     explanation = (
-        "The list of children is read, then each child alone, again and again. This costs a request for each "
-        ""
-        "child and round, and the results do not belong to one moment."
+        "The client reads the list of children, then each child alone, again and again. This costs a request "
+        "for each child and round, and the answers come from different moments."
     )
     remedy = (
         "Read all children with one multiRead, or keep them up to date with a persistent recursive watch "
@@ -99,7 +100,7 @@ class Polling(Rule):
     )
     explanation = (
         "The client polls: it sends the same request again and again, and gets the same answer. Each "
-        "request costs the server and the network, and news is late by up to the time between two "
+        "request costs time of the server and the network, and news is late by up to the time between two "
         "requests."
     )
     remedy = (
@@ -118,11 +119,11 @@ class Polling(Rule):
         if asked.op in READS and not asked.watch:
             pass
         elif not (is_claim(asked) and exchange.err):
-            for op in READS:  # what a client changes itself it may well read again
+            for op in READS:  # a client may read again what it has changed itself
                 self._polls.pop((client.id, op, asked.path), None)
             return
         poll = self._polls[client.id, asked.op, asked.path]
-        answer = exchange.err, exchange.answer, client.events  # who is woken to ask does not poll
+        answer = exchange.err, exchange.answer, client.events  # a read after an event is no poll
         poll.times = poll.times + 1 if poll.answer == answer else 1
         poll.answer = answer
         if poll.times >= POLLS:

@@ -1,4 +1,4 @@
-"""Refused writes whose clients have not shown yet how they take the refusal."""
+"""Refused writes after which the client has not shown yet whether it accepts the refusal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ T = TypeVar("T")
 
 
 class Refusals(Generic[T]):
-    """A client that looks at the znode, or at its parent, decides anew. A client that does not look within
-    10 requests, or before its session ends, has accepted the refusal.
+    """Remembers refused writes.
+
+    A client that reads the znode or its parent after a refusal decides anew. A client that reads neither in
+    its next 10 requests, or before its session ends, has accepted the refusal.
     """
 
     def __init__(self) -> None:
@@ -23,7 +25,7 @@ class Refusals(Generic[T]):
         """The number of requests since the refusal, and the write, by session and znode."""
 
     def add(self, client: Client, path: str, what: T) -> None:
-        """A write to a znode was refused."""
+        """Note that a write to a znode was refused."""
         self._open[client.id][path] = 0, what
 
     def taken(self, client: Client, exchange: Exchange) -> list[T]:
@@ -43,5 +45,5 @@ class Refusals(Generic[T]):
         return taken
 
     def left(self, client: Client) -> list[T]:
-        """List the refusals that the client has not looked at until its end."""
+        """List the refusals after which the client has not read the znode before the end of its session."""
         return [what for _, what in self._open.pop(client.id, {}).values()]

@@ -1,4 +1,4 @@
-"""Rules about messages that are nearly too large (``jute.maxbuffer``)."""
+"""Rules about messages whose size is near the limit (``jute.maxbuffer``)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .finding import Rule
 from .world import Client, Exchange
 
 _SHARE: Final = 0.8
-"""This part of ``jute.maxbuffer``. A thing that grows by itself will exceed the limit soon."""
+"""The part of ``jute.maxbuffer`` at which the rules report. A message that grows will soon exceed it."""
 
 
 class _NearLimit(Rule):
     what: ClassVar[str]
 
     def size(self, exchange: Exchange) -> int:
-        """The bytes that count."""
+        """Return the size that counts, in bytes."""
         raise NotImplementedError
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
@@ -38,8 +38,8 @@ class RequestNearLimit(_NearLimit):
     threshold = "the first time; 80 % of jute.maxbuffer"
     what = "a request"
     explanation = (
-        "A request is nearly as large as the server takes (jute.maxbuffer). A larger request ends the "
-        "connection without an error that says why, and many clients then repeat it."
+        "The size of a request is near the limit of the server (jute.maxbuffer). Above the limit, the server "
+        "closes the connection without an error, and many clients then repeat the request."
     )
     remedy = (
         "Keep znodes small, at some KB. Store large data elsewhere, and its address in the znode. "
@@ -55,12 +55,12 @@ class ChildrenNearLimit(_NearLimit):
     threshold = "the first time; 80 % of jute.maxbuffer"
     what = "a list of children"
     explanation = (
-        "A list of children is nearly as large as clients take (jute.maxbuffer). Beyond that nobody can "
-        "list the znode, and so nobody can find out what to delete."
+        "The size of a list of children is near the limit of clients (jute.maxbuffer). Above the limit, "
+        "nobody can list the children, and so nobody can find out what to delete."
     )
     remedy = (
-        "Delete children that are done with; spread children over several parents, by a hash or by the day; "
-        "use short names."
+        "Delete children that nobody needs. Spread children over several parents, by a hash or by the day. "
+        "Use short names."
     )
 
     def size(self, exchange: Exchange) -> int:

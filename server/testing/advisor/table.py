@@ -1,4 +1,4 @@
-"""A dict that is bounded and makes missing values."""
+"""A dict with a limit for its keys, which makes missing values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ def _nothing() -> Any:
 
 
 class Table(dict[K, V], Generic[K, V]):
-    """
-    :param make: makes the value of a missing key, which is entered; without it a KeyError is raised.
-    :param most: the largest number of keys, by default 10,000; the oldest keys go first.
+    """A dict with a limit for its keys. It makes and keeps the value of a missing key.
+
+    :param make: makes the value of a missing key. Without ``make``, a missing key raises a KeyError.
+    :param most: the largest number of keys, by default 10,000. Above this number, the oldest keys are
+        dropped.
     """
 
     def __init__(self, make: Callable[[], V] = _nothing, most: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The rule about herds: one change wakes many, all ask again, and one succeeds."""
+"""The rule about herds: one change wakes many clients, all of them ask again, and one client succeeds."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .table import Table
 from .world import Client, Exchange, World
 
 HERD: Final = 5
-"""The number of sessions that one change wakes in vain. A good recipe wakes 2 now and then, when a waiter
-leaves."""
+"""The number of sessions that one change must wake in vain. A good recipe sometimes wakes 2 sessions in vain,
+when a waiter leaves."""
 ROUNDS: Final = 2
-"""The number of such changes. A single one may be chance."""
+"""The number of such changes before the rule reports. A single such change may be chance."""
 
 
 @attrs.define
 class _Wake:
-    """The last change of a znode that has woken somebody.
+    """The last change of a znode that has woken a session.
 
-    :ivar vain: the sessions that have asked again and got nothing.
-    :ivar counted: whether it is a round.
+    :ivar vain: the sessions that have asked again in vain.
+    :ivar counted: whether the change counts as a round.
     """
 
     zxid: int = 0
@@ -39,12 +39,12 @@ class Herd(Rule):
     name = "herd"
     threshold = f"{ROUNDS} changes that each wake {HERD} or more sessions in vain"
     explanation = (
-        "One change wakes every waiter, all of them ask again, and at most one gets the lock. With n "
-        "waiters each turn costs n events and n or more requests, n times n in all."
+        "One change wakes every waiter. All waiters ask again, and at most one gets the lock. With n "
+        "waiters, each turn costs n events and at least n requests; n turns cost n times as much."
     )
     remedy = (
-        "Queue up with ephemeral sequential znodes, and let each waiter watch only the znode before its "
-        "own, as the lock recipes of kazoo, Curator and pyzk do."
+        "Make a queue of ephemeral sequential znodes, and let each waiter watch only the znode before its "
+        "own, like the lock recipes of kazoo, Curator and pyzk."
     )
 
     def __init__(self, world: World) -> None:
@@ -69,7 +69,7 @@ class Herd(Rule):
                 self._in_vain(asked.path, client, exchange)
 
     def _in_vain(self, path: str, client: Client, exchange: Exchange) -> None:
-        """A client has asked again, after a change of a znode."""
+        """Note that a client has asked again in vain, after a change of a znode."""
         wake = self._wakes.get(path)
         if wake is None or client.id not in wake.woken:
             return
@@ -91,7 +91,7 @@ class Herd(Rule):
 
 
 def _waits(client: Client, directory: str) -> bool:
-    """Whether a client waits in a queue below a znode."""
+    """Return whether a client waits in a queue below a znode."""
     kinds: Mapping[str, int] = client.below.get(directory, {})
     return any(count and "sequential" in kind for kind, count in kinds.items())
 

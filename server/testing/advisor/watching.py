@@ -13,23 +13,24 @@ from .world import Client, Exchange, World, fired_by, parent_of, watch_key
 GROWN: Final = 500
 """The number of waiting one-shot watches of one session. A cache of a small tree has fewer."""
 _RARELY: Final = 20
-"""If watches are useful, at least one in this number fires."""
+"""If fewer than 1 in this number of watches fires, the watches are not useful."""
 REARMED: Final = 5
-"""The number of times that a waiting watch is set. A client that reads again after a reconnect makes 2."""
+"""The number of times that a waiting watch must be set. A client that reconnects may set it twice."""
 SIBLINGS: Final = 5
-"""The number of sessions that watch each other. With fewer, the better way costs more."""
+"""The number of sessions that watch each other. With fewer sessions, the better way costs more."""
 
 
 class WatchesOnlyGrow(Rule):
     name = "watches-only-grow"
     threshold = f"{GROWN} waiting watches of a session, if fewer than 1 in {_RARELY} have fired"
     explanation = (
-        "One-shot watches live until they fire or the connection ends. Watches on znodes that never change "
-        "pile up in the server and in the client, and after a reconnect all of them are sent again."
+        "A one-shot watch lives until it fires or its connection ends. Watches on znodes that never change "
+        "accumulate in the server and in the client, and after a reconnect the client sends all of them "
+        "again."
     )
     remedy = (
         "Set a watch only where you wait for something, and remove it with removeWatches when you stop "
-        "waiting; for a whole subtree set one persistent recursive watch (addWatch)."
+        "waiting. For a whole subtree, set one persistent recursive watch (addWatch)."
     )
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
@@ -50,20 +51,21 @@ class WatchesOnlyGrow(Rule):
 class WatchSetAgain(Rule):
     name = "watch-set-again"
     threshold = (
-        f"{REARMED} times without an event of the znode or the end of the connection, and once more "
-        "for each own reason of the session to wait: its ephemerals beside or below the znode, and "
-        "its attempts to create it"
+        f"{REARMED} times without an event of the znode or the end of the connection; once more for each "
+        "reason of the session to wait. The reasons are the session's ephemerals beside or below the znode, "
+        "and its attempts to create the znode"
     )
     explanation = (
-        "A waiting watch was set again. The server keeps one watch for each path and connection, so nothing "
-        "is gained. In many clients each call adds a callback, and one event then runs all of them."
+        "A waiting watch was set again. The server keeps one watch for each path and connection, so the "
+        "second call has no use. In many clients each call adds a callback, and one event then runs all "
+        "callbacks."
     )
-    remedy = "Set the watch once, and again only when its event has come."
+    remedy = "Set the watch once. Set it again only when its event has come."
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._refused: Table[tuple[int, str], int] = Table(int)
-        """The attempts to create an existing znode since its last event, by session and path."""
+        """By session and path: the attempts to create an existing znode since the last event of the znode."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:
@@ -84,7 +86,7 @@ class WatchSetAgain(Rule):
                 )
 
     def _waiters(self, client: Client, path: str) -> int:
-        """How many of a session's users may wait for a znode, each with a watch of its own."""
+        """Return how many users of a session may wait for a znode, each with its own watch."""
         places = (client.below.get(at) for at in (parent_of(path), path))
         return sum(each.total() for each in places if each) + self._refused.get((client.id, path), 0)
 
@@ -95,16 +97,16 @@ class WatchSetAgain(Rule):
 class EverybodyWatchesEverybody(Rule):
     name = "everybody-watches-everybody"
     threshold = (
-        f"{SIBLINGS} sessions with ephemerals below a znode, each of which watches {SIBLINGS - 1} or "
+        f"{SIBLINGS} sessions with ephemerals below a znode; each session watches {SIBLINGS - 1} or "
         "more others"
     )
     explanation = (
-        "Each of n members watches the znodes of all others. These are n times n watches. When one member "
-        "leaves, the server sends n events, and n sets of requests follow."
+        "Each of n members watches the znodes of all other members, with about n times n watches in all. "
+        "When one member leaves, the server sends n events, and each of n clients sends requests again."
     )
     remedy = (
-        "Watch the list of children once (getChildren), which shows who came and left; or, to wait for a "
-        "turn, watch the one znode before yours."
+        "Watch the list of children once (getChildren): it shows who came and who left. To wait for a turn, "
+        "watch only the znode before yours."
     )
 
     def __init__(self, world: World) -> None:
@@ -120,7 +122,7 @@ class EverybodyWatchesEverybody(Rule):
                 continue
             parent = parent_of(asked.path)
             if parent not in client.below:
-                continue  # no member: one who looks after all of them
+                continue  # the session is no member: it looks after all members
             watched = self._watched[parent]
             if len(watched[client.id]) < 2 * SIBLINGS:
                 watched[client.id][asked.path] = None

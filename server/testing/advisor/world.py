@@ -15,7 +15,7 @@ from .table import MOST, Table
 
 READS: Final = frozenset({"get_data", "exists", "get_children"})
 WatchKey: TypeAlias = tuple[str, str]
-"""``data`` or ``child``, and a path."""
+"""A one-shot watch: ``data`` or ``child``, and a path."""
 Place: TypeAlias = tuple[int, int]
 """The number of a server, and of a connection to it."""
 
@@ -24,13 +24,14 @@ Place: TypeAlias = tuple[int, int]
 class Exchange:
     """A request and its outcome.
 
-    :ivar time: the time of its end, in seconds on the server's clock since its start.
-    :ivar server: the number of the server, in an ensemble; else 0.
-    :ivar began: the number of its request among the entries of the history.
-    :ivar ended: the number of its end among the entries.
-    :ivar zxid: the zxid of the reply: for a write its own zxid, for a read the last zxid that its server had
-        applied.
-    :ivar asked: its operations; a multi has several.
+    :ivar time: the time of the reply or of the lost connection, in seconds on the server's clock since its
+        start.
+    :ivar server: in an ensemble, the number of the server; otherwise 0.
+    :ivar began: the number of the request's entry in the history.
+    :ivar ended: the number of the entry with which the exchange has ended.
+    :ivar zxid: the zxid of the reply. For a write it is the write's own zxid; for a read it is the last zxid
+        that the server had applied.
+    :ivar asked: the operations of the request; a multi has several.
     :ivar err: the error code of the reply, or of the refused operation of a multi; None if the connection
         ended before the reply.
     :ivar refused: the operation to which the error code belongs.
@@ -56,7 +57,7 @@ class Exchange:
 
     @property
     def done(self) -> Sequence[Asked]:
-        """The operations that have succeeded: all, or none."""
+        """The operations that have succeeded: all operations of the request, or none."""
         return self.asked if self.err == 0 else ()
 
 
@@ -64,18 +65,18 @@ class Exchange:
 class Client:
     """A session.
 
-    :ivar host: the address of its client, without the port.
-    :ivar began: when it began, in seconds on the server's clock since its start.
-    :ivar connection: its connection, if it has one.
-    :ivar left: when its connection ended, if it has none.
-    :ivar steered: whether the test has cut it off, or affected a message of it.
-    :ivar requests: how many it has made, without pings.
-    :ivar armed: its one-shot watches that have not fired: how often each was set since the last event of
-        its znode.
-    :ivar fired: how many of its watches have fired.
-    :ivar events: how many events it was sent.
-    :ivar owned: its ephemerals, and the kind of each.
-    :ivar below: how many ephemerals of each kind it has below a znode.
+    :ivar host: the address of the client, without the port.
+    :ivar began: when the session began, in seconds on the server's clock since its start.
+    :ivar connection: the connection of the session; None while it has no connection.
+    :ivar left: when the last connection ended; None while the session has a connection.
+    :ivar steered: whether the test has cut the client off, or has affected one of its messages.
+    :ivar requests: the number of the session's requests, without pings.
+    :ivar armed: the one-shot watches that have not fired, each with how often it was set since the last event
+        of its znode.
+    :ivar fired: how many of the session's watches have fired.
+    :ivar events: how many events the session was sent.
+    :ivar owned: the session's ephemerals, with the kind of each.
+    :ivar below: how many ephemerals of each kind the session has below a znode.
     """
 
     id: int = 0
@@ -113,8 +114,10 @@ def parent_of(path: str) -> str:
 
 
 def is_claim(asked: Asked) -> bool:
-    """Return whether an operation creates a znode that must be new: an ephemeral, or one with data. A parent
-    without data may exist already: it does not matter who has made it."""
+    """Return whether an operation creates a znode that must be new: an ephemeral, or a znode with data.
+
+    A parent without data may exist already, because it does not matter who has created the parent.
+    """
     return asked.op == "create" and ("ephemeral" in asked.kind or not asked.empty)
 
 
@@ -135,7 +138,8 @@ def fired_by(entry: Entry) -> list[WatchKey]:
 
 
 class World:
-    """
+    """The connected sessions, and the owners of ephemerals.
+
     :param max_buffer: ``jute.maxbuffer`` of the server, in bytes.
     :ivar clients: the live sessions, by id.
     :ivar owners: the owners of the ephemerals, by path.
@@ -157,21 +161,21 @@ class World:
         client.began, client.timeout = entry.time, entry.facts.timeout
 
     def attach(self, entry: Entry) -> None:
-        """A connection has its session."""
+        """Note that a connection has its session."""
         client = self.client(entry.session)
         client.connection, client.left = place_of(entry), None
         client.host = entry.client.rpartition(":")[0]
         client.armed.clear()
 
     def leave(self, entry: Entry) -> None:
-        """A connection is over."""
+        """Note that a connection is over."""
         client = self.clients.get(entry.session)
         if client is not None and client.connection == place_of(entry):
             client.connection, client.left = None, entry.time
             client.armed.clear()
 
     def steer(self, session: int) -> None:
-        """The test controls a session, or all sessions (0)."""
+        """Note that the test controls a session, or all sessions (0)."""
         for client in [self.client(session)] if session else self.clients.values():
             client.steered = True
 
@@ -202,12 +206,15 @@ class World:
         for key in fired_by(entry):
             if client.armed.pop(key, None):
                 client.fired += 1
-        for kind in ("data", "child"):  # who is told of a znode reads it again, and may set both
+        for kind in (
+            "data",
+            "child",
+        ):  # a client reads a znode again after its event, and may set both watches
             if (kind, entry.path) in client.armed:
                 client.armed[kind, entry.path or ""] = 1
 
     def end(self, client: Client) -> None:
-        """A session is over."""
+        """Note that a session is over."""
         for path in client.owned:
             if self.owners.get(path) == client.id:
                 del self.owners[path]

@@ -1,6 +1,6 @@
 """Rules about writes that overwrite the data of others, and about writes that are sent twice.
 
-A write is lost if its connection ended before its reply: its client cannot know whether it was applied.
+A write is lost if its connection ended before the reply. Then the client cannot know whether it was applied.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from .table import Table
 from .world import READS, Client, Exchange, World, is_claim, parent_of
 
 BLIND: Final = 3
-"""The number of times that a client overwrites the data of others without a read. Once may be meant, as a
-reset."""
+"""The number of times that a client must overwrite data of others without a read. A client may do this once
+on purpose, to reset the data."""
 _MOST_LOST: Final = 100
 """The largest number of lost writes of one session that are remembered."""
 
 
 @attrs.define
 class _Znode:
-    """
+    """The reads and writes of a znode.
+
     :ivar writer: the session that has written last.
-    :ivar writes: how often it was written.
-    :ivar read: the number of writes when a session last read it, by session. A write of that session removes
-        the entry.
-    :ivar blind: how often a session has overwritten another's data without having read it.
+    :ivar writes: how often the znode was written.
+    :ivar read: for each session, the number of writes at its last read of the znode. A write of the session
+        removes the entry.
+    :ivar blind: how often a session has overwritten data of another session that it had not read.
     """
 
     writer: int = 0
@@ -42,7 +43,7 @@ class _Znode:
 
 
 class _Overwriting(Rule):
-    """Keeps who has read and written what."""
+    """Remembers which sessions have read and written which znodes."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -63,7 +64,7 @@ class _Overwriting(Rule):
                 self._znodes.pop(asked.path, None)
 
     def _written(self, znode: _Znode, client: Client, exchange: Exchange, asked: Asked) -> None:
-        """A session overwrites the data of another one, whatever the version."""
+        """Note that a session has overwritten the data of another session, with any version (-1)."""
         raise NotImplementedError
 
 
@@ -71,11 +72,12 @@ class CheckThenAct(_Overwriting):
     name = "check-then-act"
     threshold = "the first time"
     explanation = (
-        "A client read a znode, another client wrote to it, and then the first client wrote a value made "
-        "from the old data, with any version (-1). So the write of the other client is lost."
+        "A client read a znode, and another client wrote to the znode. Then the first client wrote a value "
+        "that it had made from the old data, with any version (-1). So the write of the other client is "
+        "lost."
     )
     remedy = (
-        "Write with the version that was read (Stat.version); with BadVersion read again and decide again."
+        "Write with the version that was read (Stat.version). On BadVersion, read again and decide again."
     )
 
     def _written(self, znode: _Znode, client: Client, exchange: Exchange, asked: Asked) -> None:
@@ -93,11 +95,11 @@ class BlindSet(_Overwriting):
     name = "blind-set"
     threshold = f"{BLIND} times for a znode"
     explanation = (
-        "Several clients write to the same znode with any version (-1), without having read the data that "
-        "they overwrite. The last one wins, and that is chance."
+        "Several clients write to the same znode with any version (-1), and have not read the data that they "
+        "overwrite. The last write wins, and chance decides which write is the last."
     )
     remedy = (
-        "Read first, and write with the version that was read. Or give each client a znode of its own. Or "
+        "Read first, and write with the version that was read. Or give each client its own znode. Or "
         "let only the leader of an election write, with a check of its znode in the same multi."
     )
 
@@ -122,7 +124,7 @@ class _Repeating(Rule):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._lost: Table[int, Table[Asked, Sequence[Asked]]] = Table(lambda: Table(most=_MOST_LOST))
-        """The operations of lost requests, by session, each with the whole request."""
+        """The operations of lost requests, by session, each with all operations of its request."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         if exchange.err is None:
@@ -136,7 +138,9 @@ class _Repeating(Rule):
             return
         for asked in exchange.asked:
             if asked.op in READS:
-                for each, together in list(found.items()):  # one of them tells of all
+                for each, together in list(
+                    found.items()
+                ):  # a read of one path shows whether all were applied
                     if any(asked.path in (other.path, parent_of(other.path)) for other in together):
                         del found[each]
             elif asked in found:
@@ -147,7 +151,7 @@ class _Repeating(Rule):
         self._lost.pop(client.id, None)
 
     def _repeated(self, client: Client, exchange: Exchange, asked: Asked) -> None:
-        """A lost write was sent again, without a read of the tree in between."""
+        """Note that a lost write was sent again, without a read of the tree in between."""
         raise NotImplementedError
 
 
@@ -155,13 +159,13 @@ class SequentialAgain(_Repeating):
     name = "sequential-create-again"
     threshold = "the first time"
     explanation = (
-        "The connection ended before the reply to a sequential create, and the client created again without "
-        "looking for the first znode. If that one exists, the client has two znodes and knows only "
-        "one. In a lock the other one blocks everybody until the session ends."
+        "The connection ended before the reply to a sequential create, and the client created again "
+        "without looking for the first znode. If the first znode exists, the client has two znodes and "
+        "knows only one. In a lock, the unknown znode blocks everybody until the session ends."
     )
     remedy = (
-        "Put an id of your own into the name (as Curator's protection does), and after a lost reply read "
-        "the children and look for it before you create again."
+        "Put your own id into the name, as Curator's protection does. After a lost reply, read the children "
+        "and look for the id before you create again."
     )
 
     def _repeated(self, client: Client, exchange: Exchange, asked: Asked) -> None:
@@ -178,16 +182,16 @@ class SequentialAgain(_Repeating):
 class BlindRetry(_Repeating):
     name = "blind-retry"
     threshold = (
-        f"the first time; for a create that finds its znode, only if no look follows in {PATIENCE} requests"
+        f"the first time; for a create that finds its znode, only if no read follows in {PATIENCE} requests"
     )
     explanation = (
-        "The connection ended before the reply to a write, and the client sent it again as if it had not "
-        "been applied. It may have been: then a set overwrites what others have written since, and a create "
-        "learns that the znode exists, although it is the client's own."
+        "The connection ended before the reply to a write, and the client sent the write again as if the "
+        "server had not applied it. But perhaps the server had applied it. Then a set overwrites what "
+        "others have written since, and a create fails because the client's own znode exists."
     )
     remedy = (
-        "After a lost reply read first. Set with the version that was read, so that only one of the two can "
-        "be applied; after NodeExists compare the owner or the data with yours."
+        "After a lost reply, read first. Set with the version that was read, so that only one of the two "
+        "writes can be applied. After NodeExists, compare the owner or the data with yours."
     )
 
     def __init__(self, world: World) -> None:
@@ -201,7 +205,7 @@ class BlindRetry(_Repeating):
 
     def _repeated(self, client: Client, exchange: Exchange, asked: Asked) -> None:
         if asked.op == "set_data" and asked.version == -1 and exchange.err == 0:
-            if asked.path not in client.owned:  # nobody else writes to what is its own
+            if asked.path not in client.owned:  # nobody else writes to the client's own ephemeral
                 self._report(client, asked.path, exchange.time)
         elif is_claim(asked) and exchange.err == NodeExistsError.code and asked is exchange.refused:
             self._refusals.add(client, asked.path, asked.path)
