@@ -29,7 +29,7 @@ from weakref import WeakSet
 import trio
 
 from ..client import ClosingError
-from .direct.lending import Lenders
+from .direct.sources import ConnectionSources
 from .wakeups import CallQueue, Waiter, Wakeup
 from .workers import Call, Job, Workers
 
@@ -69,7 +69,7 @@ class Loop:
     :ivar forked: whether this process is a fork of the parent.
     :ivar started: whether its thread runs, or has run.
     :ivar exiting: whether the interpreter exits.
-    :ivar lenders: called when the loop begins to wait, and when it continues (:mod:`.direct`).
+    :ivar sources: called when the loop begins to wait, and when it continues (:mod:`.direct`).
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Loop:
         self._workers = Workers()
         self._wakeup = Wakeup()
         self._mailbox = CallQueue(self._wakeup.ring)
-        self.lenders = Lenders(self._wakeup.ring_own)
+        self.sources = ConnectionSources(self._wakeup.ring_own)
         self._thread = threading.Thread(target=self._run, name="pyzk", daemon=True)
         _loops.add(self)
 
@@ -195,7 +195,7 @@ class Loop:
         return threading.current_thread() is self._thread
 
     def _run(self) -> None:
-        trio.run(self._main, clock=_Clock(), instruments=[self.lenders])
+        trio.run(self._main, clock=_Clock(), instruments=[self.sources])
 
     async def _main(self) -> None:
         try:

@@ -43,7 +43,7 @@ MODULES: dict[str, dict[Any, set[str]]] = {
         client.Transaction: set(),
     },
     "client": {
-        client.ZooKeeper: {"cleanup", "keep_lease", "lender", "on_submit", "start_soon", "withdraw"},
+        client.ZooKeeper: {"cleanup", "keep_lease", "source", "on_submit", "start_soon", "withdraw"},
         client.connect: set(),
         client.retry: set(),
     },

@@ -62,8 +62,8 @@ from ..protocol.records import (
     WatcherEvent,
 )
 from .auth import Authentication
+from .direct_connection import Exchange
 from .lease import PROOFS, LeaderSync, Lease
-from .loan import Exchange
 from .registry import Missed, MissedReason, Rearm
 from .request import REQUEST_HEADER_SIZE, Request
 from .session_data import NO_PASSWORD, SessionData

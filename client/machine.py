@@ -44,8 +44,8 @@ from ..protocol.errors import (
 from ..protocol.operations import OpCode
 from .auth import Credential
 from .connection import Connection, Phase
+from .direct_connection import Exchange
 from .lease import PROOFS
-from .loan import Exchange
 from .registry import MissedReason
 from .request import REQUEST_HEADER_SIZE, Request
 from .session_data import SessionData

@@ -22,8 +22,8 @@ from typing import Any
 import attrs
 import trio
 
+from .handoff import Handoff
 from .hosts import READ_ONLY, Host, HostCycle, ReadWriteProbe, Resolver
-from .lending import Lending
 from .machine import UNSERVED, SessionMachine, SessionState
 from .observer import Reporter
 from .request import Request
@@ -59,7 +59,7 @@ class Runner:
     :ivar _unsent: the bytes that the stream has not taken; the writer sends them first.
     :ivar in_sequence: whether at most one request was in flight when the last bytes came.
     :ivar socket: the socket of the connection, if it is a plain one.
-    :ivar lending: hands the connection to callers in other threads.
+    :ivar handoff: hands the connection to callers in other threads.
     """
 
     machine: SessionMachine
@@ -79,7 +79,7 @@ class Runner:
     _unsent: bytes = b""
     in_sequence: bool = False
     socket: socket.socket | None = None
-    lending: Lending = attrs.Factory(lambda self: Lending(self), takes_self=True)
+    handoff: Handoff = attrs.Factory(lambda self: Handoff(self), takes_self=True)
 
     @trio.lowlevel.enable_ki_protection  # what was sent is noted
     def submit(self, request: Request[Any]) -> None:
@@ -289,12 +289,12 @@ class Runner:
                     if machine.state is SessionState.CONNECTED_READ_ONLY and not probing:
                         probing = True
                         nursery.start_soon(self._look_for_writes, host)
-                    if self.lending.asker is not None:
-                        await self.lending.offer()
+                    if self.handoff.asker is not None:
+                        await self.handoff.offer()
                 nursery.cancel_scope.cancel()
         finally:
             self._connection = self._idle_writer = self._send_now = self.socket = None
-            self.lending.reset()
+            self.handoff.reset()
             now, since = trio.current_time(), machine.connected_since
             if now - since >= _GOOD_AFTER:
                 self.hosts.settled()

@@ -18,8 +18,8 @@ from .arguments import check_arguments
 from .auth import Credential
 from .batch import Multi, MultiRead, Transaction
 from .cleanup import Background, Cleanup, Jobs
+from .handoff import Handoff
 from .hosts import ConnectString, Host
-from .lending import Lending
 from .machine import SessionState
 from .operations import (
     AddWatch,
@@ -482,10 +482,10 @@ class ZooKeeper:
     # --- how operations are carried out ----------------------------------------------------------------
 
     @property
-    def lender(self) -> Lending | None:
+    def source(self) -> Handoff | None:
         """Hands the connection to callers of this object in other threads; None if all calls must be seen
         here."""
-        return self._runner.lending if self.on_submit is None else None
+        return self._runner.handoff if self.on_submit is None else None
 
     @property
     def closing(self) -> bool:

@@ -181,11 +181,11 @@ def test_what_decides_touches_no_socket_and_no_clock(room: str) -> None:
 def test_what_decides_for_the_client_imports_no_io() -> None:
     """The connection, the session and the lease, with what they import inside the client.
 
-    ``loan.py`` is the one room that uses sockets beside trio; of it they take the record of an exchange.
+    ``direct.py`` is the one room that uses sockets beside trio; of it they take the record of an exchange.
     """
     todo, found = ["connection", "machine", "lease"], dict[str, set[str]]()
     while todo:
-        if (module := todo.pop()) in found or module == "loan":
+        if (module := todo.pop()) in found or module == "direct_connection":
             continue
         names = set(imports(ROOT / f"client/{module}.py"))
         found[module] = {name.partition(".")[0] for name in names} & IO

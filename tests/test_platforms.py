@@ -29,7 +29,7 @@ EMBEDDED = """
 
     async def tasks(hosts):
         async with aio.connect(hosts) as zk:
-            for _ in range(100):  # some of many calls in a row are made over a connection on loan
+            for _ in range(100):  # some of many calls in a row are made over a direct connection
                 await zk.get("/found")
             async with aio.Lock(zk, "/lock"):
                 await zk.create("/of_tasks", ephemeral=True)

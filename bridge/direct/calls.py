@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from ...client import ClosingError
-from ...client.lending import Lending
-from ...client.loan import Exchange, Lender, Loan
+from ...client.direct_connection import ConnectionSource, DirectConnection, Exchange
+from ...client.handoff import Handoff
 from ...client.pending import thread
 from ...client.request import Request
 from ..loop import Loop
@@ -18,14 +18,15 @@ from ..workers import Call, Interrupted
 class DirectCall(Call):
     """A call that sends one request after the other.
 
-    :ivar borrowed: whether the borrower does the call: nobody else may touch it. :ivar borrower: can do the
-        call over a connection on loan, if there is one; ``lender`` lends the connection. Both are None if
+    :ivar is_direct: whether the direct caller does the call: nobody else may touch it.
+    :ivar direct_caller: the caller that can do the call over a direct connection, if there is one;
+        ``source`` hands over the connection. Both are None if
         the loop does the call in any case.
     """
 
-    borrowed = False
-    borrower: Borrower | None = None
-    lender: Lending | None = None
+    is_direct = False
+    direct_caller: DirectCaller | None = None
+    source: Handoff | None = None
 
     @property
     def request(self) -> Request[Any] | None:
@@ -34,35 +35,35 @@ class DirectCall(Call):
 
     def adopt(self) -> None:
         """Note that the loop does the call from now on; called in the loop."""
-        self.borrowed = False
+        self.is_direct = False
 
     def do_directly(self) -> None:
-        """Do the call in the loop, or continue it there if its borrower has begun."""
-        if self.lender is not None:
-            self.lender.asker = self.borrower
+        """Do the call in the loop, or continue it there if its direct caller has begun."""
+        if self.source is not None:
+            self.source.asker = self.direct_caller
         if self.taskless is None:
             self.start()
             return
         self.adopt()
         if self.cancelled:
             self.taskless.cancel(Interrupted())
-        elif self.lender is not None and self.request is not None:
-            self.lender.submit_late(self.request)
+        elif self.source is not None and self.request is not None:
+            self.source.submit_late(self.request)
 
     def forget(self) -> None:
-        self.borrowed = False
+        self.is_direct = False
         if self.taskless is not None:
             self.taskless.close()
             self.taskless = None
 
     def cancel(self) -> None:
-        if self.borrowed and self.scope is None:
+        if self.is_direct and self.scope is None:
             self.cancelled = True  # it ends with its next request
         else:
             super().cancel()
 
 
-class Borrower:
+class DirectCaller:
     """A thread that makes calls.
 
     :param loop: the loop of the clients.
@@ -73,44 +74,46 @@ class Borrower:
 
     # --- in the loop -------------------------------------------------------------------------------------
 
-    def offer(self, lender: Lender) -> None:
-        self.loop.lenders.offers[lender] = None
+    def offer(self, source: ConnectionSource) -> None:
+        self.loop.sources.offers[source] = None
 
-    def withdraw(self, lender: Lender) -> None:
-        self.loop.lenders.offers.pop(lender, None)
+    def withdraw(self, source: ConnectionSource) -> None:
+        self.loop.sources.offers.pop(source, None)
 
-    def ended(self, loan: Loan, under_way: bool) -> None:
+    def ended(self, direct: DirectConnection, under_way: bool) -> None:
         raise NotImplementedError
 
     # --- in the thread -----------------------------------------------------------------------------------
 
-    def loan_for(self, call: DirectCall) -> Loan | None:
-        """Return the loan over which this thread may do a call; None if there is none."""
+    def direct_for(self, call: DirectCall) -> DirectConnection | None:
+        """Return the direct connection over which this thread may do a call; None if there is none."""
         if self.loop.forked:
             return None
-        call.lender = lender = call.function.__self__.lender  # type: ignore[attr-defined]
-        if lender is None:
+        call.source = source = call.function.__self__.source  # type: ignore[attr-defined]
+        if source is None:
             return None
-        call.borrower = self
-        loan = lender.loan
-        return loan if loan is not None and loan.borrower is self and self.loop.allows(call) else None
+        call.direct_caller = self
+        direct = source.direct
+        return (
+            direct if direct is not None and direct.direct_caller is self and self.loop.allows(call) else None
+        )
 
     def start(self, call: DirectCall) -> None:
         """Begin a call. Afterwards it is answered, or has a request to send."""
-        before, call.borrowed = thread.sends, True
+        before, call.is_direct = thread.sends, True
         try:
             thread.sends = True
             call.start()
         finally:
             thread.sends = before
 
-    def send(self, call: DirectCall, loan: Loan) -> Exchange | None:
+    def send(self, call: DirectCall, direct: DirectConnection) -> Exchange | None:
         """Send the request of a call. Returns None if the call is answered.
 
         :raises TakenError: the loop must do the call.
         """
         request = call.request
-        return None if request is None else loan.send(request, call.adopt)
+        return None if request is None else direct.send(request, call.adopt)
 
     def settle(self, call: DirectCall, exchange: Exchange, reply: bytes) -> None:
         """Take a reply. Afterwards the call is answered, or has another request to send."""
@@ -119,8 +122,8 @@ class Borrower:
             thread.sends = True
             exchange.request.take_reply(exchange.code, reply)
         except Exception as error:
-            assert call.lender is not None
-            self._tell(call.lender.end_connection, f"the server broke the protocol: {error}")
+            assert call.source is not None
+            self._tell(call.source.end_connection, f"the server broke the protocol: {error}")
         finally:
             thread.sends = before
 

@@ -2,10 +2,11 @@
 
 The rules:
 
-* The event loop watches the connection as long as the loan lasts. Bytes that come without a call are for the
+* The event loop watches the connection as long as it has it. Bytes that come without a call are for the
   client's loop, which gets its connection back at once.
 * One call at a time: a second one asks the client's loop, which takes the connection back for both.
-* asyncio watches a duplicate of the file descriptor, because it may notice the end of a loan late. By then
+* asyncio watches a duplicate of the file descriptor, because it may notice late that it has lost the
+  connection. By then
   the number of the client's own descriptor may belong to another file.
 """
 
@@ -16,9 +17,9 @@ import os
 from collections.abc import Callable
 from typing import Protocol
 
-from ...client.loan import Exchange, Loan, TakenError
+from ...client.direct_connection import DirectConnection, Exchange, TakenError
 from ..loop import Loop
-from .calls import Borrower, DirectCall
+from .calls import DirectCall, DirectCaller
 
 
 class Asked(Protocol):
@@ -35,7 +36,7 @@ class Asked(Protocol):
         """Wake the task."""
 
 
-class Reading(Borrower):
+class Reading(DirectCaller):
     """An event loop.
 
     :param post: has the event loop call a function.
@@ -45,41 +46,41 @@ class Reading(Borrower):
         super().__init__(loop)
         self._post = post
 
-    def ended(self, loan: Loan, under_way: bool) -> None:
-        if loan.reader is not None:
-            self._post(loan.reader.close)
+    def ended(self, direct: DirectConnection, under_way: bool) -> None:
+        if direct.reader is not None:
+            self._post(direct.reader.close)
 
     def begin(self, call: DirectCall, asked: Asked) -> None:
         """Do a call in this event loop, or ask trio's. It raises the errors of :meth:`.Loop.ask`."""
-        loan = self.loan_for(call)
-        if loan is not None:
-            reader = loan.reader or self._watch(loan)
+        direct = self.direct_for(call)
+        if direct is not None:
+            reader = direct.reader or self._watch(direct)
             if reader is not None and reader.is_free and reader.begin(call, asked):
                 return
         self.loop.ask(call)
 
-    def _watch(self, loan: Loan) -> _ReplyReader | None:
+    def _watch(self, direct: DirectConnection) -> _ReplyReader | None:
         """Watch a connection. Returns None if that is not possible."""
         try:
-            loan.reader = reader = _ReplyReader(self, loan)
+            direct.reader = reader = _ReplyReader(self, direct)
         except (OSError, NotImplementedError):
-            # No file descriptor is left; or the loan has just ended, and the connection, too; or this is the
-            # event loop of Windows.
+            # No file descriptor is left; or the loop has just taken the connection, which has
+            # ended; or this is the event loop of Windows.
             return None
         return reader
 
 
 class _ReplyReader:
-    """Waits for bytes over a connection on loan."""
+    """Waits for bytes over a direct connection."""
 
     _fileno = -1
 
-    def __init__(self, borrower: Reading, loan: Loan) -> None:
-        self._borrower = borrower
-        self._loan = loan
+    def __init__(self, direct_caller: Reading, direct: DirectConnection) -> None:
+        self._direct_caller = direct_caller
+        self._direct = direct
         self._under_way: tuple[Exchange, DirectCall, Asked] | None = None
         self._event_loop = asyncio.get_running_loop()
-        self._fileno = os.dup(loan.fileno)
+        self._fileno = os.dup(direct.fileno)
         self._event_loop.add_reader(self._fileno, self._read)
 
     @property
@@ -88,7 +89,7 @@ class _ReplyReader:
         return self._under_way is None and self._fileno >= 0
 
     def close(self) -> None:
-        """Note that the loan has ended."""
+        """Note that the loop has taken the connection back."""
         if self._fileno >= 0:
             self._event_loop.remove_reader(self._fileno)
             self._close()
@@ -102,12 +103,12 @@ class _ReplyReader:
 
     def begin(self, call: DirectCall, asked: Asked) -> bool:
         """Begin a call. Returns False if the loop must do it."""
-        self._borrower.start(call)
+        self._direct_caller.start(call)
         return asked.answered or self._send(call, asked)
 
     def _send(self, call: DirectCall, asked: Asked) -> bool:
         try:
-            exchange = self._borrower.send(call, self._loan)
+            exchange = self._direct_caller.send(call, self._direct)
         except TakenError:
             self.close()
             return False
@@ -120,26 +121,26 @@ class _ReplyReader:
     def _give_back(self) -> None:
         self._under_way = None
         self.close()
-        self._borrower.give_back()
+        self._direct_caller.give_back()
 
     def _read(self) -> None:
         reply = None
         if self._under_way is not None:
             exchange, call, asked = self._under_way
-            reply = self._loan.receive(exchange)
+            reply = self._direct.receive(exchange)
         if reply is None:
             self._give_back()
             return
         self._under_way = None
         asked.here = True  # nobody else has this exchange
         try:
-            self._borrower.settle(call, exchange, reply)
+            self._direct_caller.settle(call, exchange, reply)
         finally:
             asked.here = False
         if asked.answered:
             asked.wake()
         elif not self._send(call, asked):
             try:
-                self._borrower.loop.ask(call)
+                self._direct_caller.loop.ask(call)
             except Exception as error:  # the client was closed meanwhile
                 call.reply(None, error)

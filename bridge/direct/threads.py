@@ -7,20 +7,20 @@ import threading
 from contextlib import suppress
 
 from ...client import ClosingError
-from ...client.loan import Loan, TakenError
+from ...client.direct_connection import DirectConnection, TakenError
 from ...client.pending import thread
 from ..loop import Loop
 from ..wakeups import Wakeup
-from .calls import Borrower, DirectCall
+from .calls import DirectCall, DirectCaller
 
 _poll = getattr(select, "poll", None)
 """None on Windows: there the loop makes all calls."""
 
 
 class _Here(threading.local):
-    """:ivar borrower: the borrower of this thread; None before its first call."""
+    """:ivar direct_caller: the direct caller of this thread; None before its first call."""
 
-    borrower: Waiting | None = None
+    direct_caller: Waiting | None = None
 
 
 _here = _Here()
@@ -28,23 +28,26 @@ _here = _Here()
 
 def begin(loop: Loop, call: DirectCall) -> None:
     """Do a call in this thread, or ask the loop. It raises the errors of :meth:`.Loop.ask`."""
-    borrower = _here.borrower
-    if borrower is None or borrower.loop is not loop:
-        borrower = _here.borrower = Waiting(loop)
-    if not borrower.carry_out(call):
+    direct_caller = _here.direct_caller
+    if direct_caller is None or direct_caller.loop is not loop:
+        direct_caller = _here.direct_caller = Waiting(loop)
+    if not direct_caller.carry_out(call):
         loop.ask(call)
 
 
 def forget() -> None:
-    """Forget the borrower of this thread: a client was closed."""
-    borrower, _here.borrower = _here.borrower, None
-    if borrower is not None:
-        borrower.close()
+    """Forget the direct caller of this thread: a client was closed."""
+    direct_caller, _here.direct_caller = _here.direct_caller, None
+    if direct_caller is not None:
+        direct_caller.close()
 
 
-class Waiting(Borrower):
-    """A thread that waits for the answer. It has one wake-up for all its loans. If each loan had one,
-    Python would close the wake-ups, and a KeyboardInterrupt that comes while it does would be lost."""
+class Waiting(DirectCaller):
+    """A thread that waits for the answer.
+
+    It has one wake-up for all its direct connections. If each of these had one, Python would
+    close the wake-ups, and a KeyboardInterrupt that comes meanwhile would be lost.
+    """
 
     def __init__(self, loop: Loop) -> None:
         super().__init__(loop)
@@ -56,16 +59,18 @@ class Waiting(Borrower):
         if self._wakeup is not None:
             self._wakeup.close()
 
-    def ended(self, loan: Loan, under_way: bool) -> None:
+    def ended(self, direct: DirectConnection, under_way: bool) -> None:
         if under_way and self._wakeup is not None:
             with suppress(ClosingError):
                 self._wakeup.ring()
 
     def carry_out(self, call: DirectCall) -> bool:
-        """Do a call while a connection is on loan. Returns False if the loop must be asked. Otherwise the
-        call is answered, or the loop will answer it."""
-        loan = self.loan_for(call)
-        if loan is None or _poll is None:
+        """Do a call while this thread has the connection.
+
+        Returns False if the loop must be asked. Otherwise the call is answered, or the loop will answer it.
+        """
+        direct = self.direct_for(call)
+        if direct is None or _poll is None:
             return False
         if self._waits:  # the handler of a signal would answer the wake-up that is for the wait
             return False
@@ -74,18 +79,18 @@ class Waiting(Borrower):
                 self._wakeup = Wakeup()
         except OSError:  # no file descriptor is left
             return False
-        if loan.reader is None:
+        if direct.reader is None:
             reader = _poll()
-            reader.register(loan.fileno, select.POLLIN)
+            reader.register(direct.fileno, select.POLLIN)
             reader.register(self._wakeup.fileno(), select.POLLIN)
-            loan.reader = reader
+            direct.reader = reader
         before = thread.taskless, thread.sends
         try:
             self.start(call)
-            while (exchange := self.send(call, loan)) is not None:
+            while (exchange := self.send(call, direct)) is not None:
                 if exchange.is_sent:
-                    self._wait(loan)
-                reply = loan.receive(exchange)
+                    self._wait(direct)
+                reply = direct.receive(exchange)
                 if reply is None:
                     self.give_back()
                     break
@@ -96,16 +101,16 @@ class Waiting(Borrower):
             thread.taskless, thread.sends = before  # an exception may have come where they are set
         return True
 
-    def _wait(self, loan: Loan) -> None:
+    def _wait(self, direct: DirectConnection) -> None:
         """Wait until something comes, or the loop has taken its connection back."""
         wakeup = self._wakeup
         assert wakeup is not None
         try:
             self._waits = True
-            while loan.is_here:
-                for fileno, _ in loan.reader.poll():
-                    if fileno == loan.fileno:
+            while direct.is_here:
+                for fileno, _ in direct.reader.poll():
+                    if fileno == direct.fileno:
                         return
-                    wakeup.answer()  # rung for this loan, or for one before, whose call was interrupted
+                    wakeup.answer()  # for this connection, or for an earlier one, whose call was interrupted
         finally:
             self._waits = False

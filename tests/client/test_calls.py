@@ -332,10 +332,10 @@ async def test_only_operations_are_submitted(autojump_clock: MockClock, zk: ZooK
 async def test_each_submission_is_told(autojump_clock: MockClock, zk: ZooKeeper) -> None:
     """Whoever is told sees all calls, so no thread may make some by itself."""
     told: list[str | None] = []
-    assert zk.lender is not None
+    assert zk.source is not None
     view = zk.view("/")
     view.on_submit = lambda pending: told.append(pending.path)
-    assert view.lender is None
+    assert view.source is None
     await view.create("/a")
     await zk.create("/b")
     assert await view.view("/a").exists("/") is not None

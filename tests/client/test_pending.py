@@ -1,4 +1,4 @@
-"""Requests and who waits for them: tasks, coroutines without a task, and connections that were on loan."""
+"""Requests and who waits for them: tasks, coroutines without a task, and direct connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from pyzk.client import operations as o
-from pyzk.client.loan import Exchange
+from pyzk.client.direct_connection import Exchange
 from pyzk.client.machine import SessionState
 from pyzk.client.pending import Pending, Taskless, runs_in_task, sends_itself, thread, wait_settled
 from pyzk.client.request import Request
@@ -225,7 +225,7 @@ def test_a_coroutine_that_is_closed_calls_nothing() -> None:
     assert run.outcomes == []
 
 
-# --- connections that were on loan -------------------------------------------------------------------------
+# --- direct connections -------------------------------------------------------------------------------------
 
 
 def exchange(xid: int, opcode: int, outcome: object, *, at: float, zxid: int = 0, code: int = 0) -> Exchange:
@@ -245,7 +245,7 @@ def ready() -> Script:
     return script
 
 
-def test_a_connection_may_be_lent_while_nothing_is_on_its_way() -> None:
+def test_a_connection_may_be_handed_over_while_nothing_is_on_its_way() -> None:
     script = Script()
     assert not script.machine.is_quiet
     script.open()
@@ -303,7 +303,7 @@ def test_the_loop_goes_on_with_an_exchange() -> None:
     assert script.machine.data.last_zxid == 72
 
 
-def test_a_connection_that_was_lost_on_loan_ends() -> None:
+def test_a_connection_that_was_lost_on_direct_ends() -> None:
     script = ready()
     opened = exchange(9, OpCode.SET_DATA, OSError(104, "Connection reset by peer"), at=script.now)
     script.machine.exchanged([], opened, script.now)

@@ -267,12 +267,12 @@ async def test_a_policy_is_told_the_attempts_the_seconds_and_the_effect(
 async def test_who_watches_the_writes_of_a_call_sees_them_all(
     autojump_clock: MockClock, zk: ZooKeeper
 ) -> None:
-    """So they cannot be sent over a connection on loan."""
-    assert zk.lender is not None
+    """So they cannot be sent over a direct connection."""
+    assert zk.source is not None
     view = zk.view("/")
-    assert view.lender is zk.lender
+    assert view.source is zk.source
     view.on_submit = lambda pending: None
-    assert view.lender is None
+    assert view.source is None
 
 
 async def test_what_is_repeated_without_end_pauses_longer_each_time(

@@ -191,7 +191,7 @@ class Noting(TamperedStream):
 async def test_what_another_has_begun_is_sent_before_all_else(
     autojump_clock: MockClock, server: Controls
 ) -> None:
-    """A borrower of the connection has sent a part of a request."""
+    """A direct caller of the connection has sent a part of a request."""
     streams: list[Noting] = []
 
     async def open_stream(host: str, port: int) -> trio.abc.Stream:

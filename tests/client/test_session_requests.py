@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.client import SessionState
-from pyzk.client.loan import Exchange
+from pyzk.client.direct_connection import Exchange
 from pyzk.client.registry import WatchKind
 from pyzk.client.request import Request
 from pyzk.protocol.constants import AUTH_XID, PING_XID, SET_WATCHES_XID, WATCH_XID, EventType
@@ -441,7 +441,7 @@ def exchange(script: Script, op: int, xid: int, *, after: float, zxid: int = 0, 
     return made
 
 
-def test_what_a_borrower_has_done_counts_as_done_here(script: Script) -> None:
+def test_what_a_direct_caller_has_done_counts_as_done_here(script: Script) -> None:
     script.read()
     script.reply(script.requests()[0], zxid=50)
     done = [
@@ -462,7 +462,9 @@ def test_what_a_borrower_has_done_counts_as_done_here(script: Script) -> None:
 
 
 @pytest.mark.parametrize(("op", "code", "moved"), [(1, 0, 1), (1, -110, 0), (4, 0, 0)])
-def test_a_write_of_a_borrower_vouches_for_the_lease(script: Script, op: int, code: int, moved: int) -> None:
+def test_a_write_of_a_direct_caller_vouches_for_the_lease(
+    script: Script, op: int, code: int, moved: int
+) -> None:
     script.sleep(1)
     script.read()
     script.reply(script.requests()[0])
@@ -470,7 +472,7 @@ def test_a_write_of_a_borrower_vouches_for_the_lease(script: Script, op: int, co
     assert script.machine.data.lease.deadline == START + moved + 9
 
 
-def test_the_loop_continues_what_a_borrower_has_begun(script: Script) -> None:
+def test_the_loop_continues_what_a_direct_caller_has_begun(script: Script) -> None:
     begun = exchange(script, OpCode.GET_DATA, 7, after=1)
     begun.outcomes = [len(begun.frame)]
     script.machine.exchanged([], begun, script.now + 2)
@@ -483,7 +485,7 @@ def test_the_loop_continues_what_a_borrower_has_begun(script: Script) -> None:
     assert begun.request.settled
 
 
-def test_what_a_borrower_has_received_is_handled(script: Script) -> None:
+def test_what_a_direct_caller_has_received_is_handled(script: Script) -> None:
     begun = exchange(script, OpCode.GET_DATA, 7, after=1)
     begun.outcomes = [len(begun.frame), frame(ReplyHeader(7, 5, 0).encode())]
     script.machine.exchanged([], begun, script.now + 2)
@@ -492,7 +494,7 @@ def test_what_a_borrower_has_received_is_handled(script: Script) -> None:
     assert script.machine.is_quiet
 
 
-def test_what_has_failed_for_a_borrower_ends_the_connection(script: Script) -> None:
+def test_what_has_failed_for_a_direct_caller_ends_the_connection(script: Script) -> None:
     begun = exchange(script, OpCode.SET_DATA, 7, after=1)
     begun.outcomes = [len(begun.frame), OSError("reset")]
     script.machine.exchanged([], begun, script.now + 2)

@@ -94,7 +94,7 @@ class Original:
     :ivar noted_results: what each member returns, by its name.
     """
 
-    lender = None
+    source = None
     hold = SimpleNamespace(limit=math.inf)
 
     def __init__(self) -> None:

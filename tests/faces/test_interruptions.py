@@ -19,7 +19,7 @@ import pytest
 from pyzk import blocking
 from pyzk.blocking import threads, wrapper
 from pyzk.bridge import direct, exits, loop, objects, wakeups, workers, wrapped
-from pyzk.client import loan, pending
+from pyzk.client import direct_connection, pending
 from pyzk.server.storage.building import collector_paused
 from pyzk.server.testing import EmbeddedServer
 
@@ -43,7 +43,7 @@ pytestmark = [
 ]
 
 WRITTEN = [import_module(f"pyzk.blocking.{name}") for name in wrapped.MODULES]
-DIRECT = (direct.threads, direct.calls, loan, pending)
+DIRECT = (direct.threads, direct.calls, direct_connection, pending)
 MODULES = (*WRITTEN, wrapper, threads, wakeups, exits, objects, *DIRECT, loop, workers)
 
 
@@ -134,7 +134,7 @@ def connect(world: World) -> None:
 
 
 def calls(world: World) -> None:
-    for _ in range(8):  # the last ones over a connection on loan
+    for _ in range(8):  # the last ones over a direct connection
         world.zk.set("/r", b"x")
 
 

@@ -1,4 +1,4 @@
-"""The loop that clients share: who uses it, who lends, who has forked."""
+"""The loop that clients share: who uses it, who hands over, who has forked."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from weakref import WeakSet
 import pytest
 
 from pyzk.bridge import loop as shared
-from pyzk.bridge.direct.lending import Lenders
+from pyzk.bridge.direct.sources import ConnectionSources
 from pyzk.bridge.loop import Loop, _Clock
 from pyzk.bridge.workers import Call
 from pyzk.client import ClosingError
 
 
-class Lender:
-    """Has a connection to lend.
+class ConnectionSource:
+    """Has a connection to hand over.
 
     :ivar told: what it was told.
     """
 
-    def __init__(self, *, lends: bool = True, fails: bool = False) -> None:
+    def __init__(self, *, hands_over: bool = True, fails: bool = False) -> None:
         self.told: list[str] = []
-        self._lends = lends
+        self._hands_over = hands_over
         self._fails = fails
 
-    def lend(self) -> bool:
-        self.told.append("lend")
-        return self._lends
+    def hand_over(self) -> bool:
+        self.told.append("hand over")
+        return self._hands_over
 
     def take_back(self) -> None:
         self.told.append("take back")
@@ -44,44 +44,44 @@ class Lender:
         self.told.append(reason)
 
 
-def lenders(*offers: Lender) -> tuple[Lenders, list[int]]:
+def sources(*offers: ConnectionSource) -> tuple[ConnectionSources, list[int]]:
     wakes: list[int] = []
-    made = Lenders(lambda: wakes.append(1))
+    made = ConnectionSources(lambda: wakes.append(1))
     made.offers = dict.fromkeys(offers)
     return made, wakes
 
 
-def test_connections_are_on_loan_while_the_loop_waits() -> None:
-    one, other = Lender(), Lender()
-    made, wakes = lenders(one, other)
+def test_connections_are_on_direct_while_the_loop_waits() -> None:
+    one, other = ConnectionSource(), ConnectionSource()
+    made, wakes = sources(one, other)
     made.before_io_wait(1.0)
-    assert one.told == other.told == ["lend"]
+    assert one.told == other.told == ["hand over"]
     made.after_io_wait(1.0)
-    assert one.told == other.told == ["lend", "take back"]
+    assert one.told == other.told == ["hand over", "take back"]
     assert (made.offers, wakes) == ({}, [])
 
 
-def test_a_loop_that_goes_on_at_once_lends_nothing() -> None:
-    lender = Lender()
-    made, wakes = lenders(lender)
+def test_a_loop_that_goes_on_at_once_hands_over_nothing() -> None:
+    source = ConnectionSource()
+    made, wakes = sources(source)
     made.before_io_wait(0)
     made.after_io_wait(0)
-    assert (lender.told, wakes) == ([], [])
-    assert lender in made.offers
+    assert (source.told, wakes) == ([], [])
+    assert source in made.offers
 
 
-def test_a_connection_that_cannot_be_lent_now_wakes_the_loop() -> None:
-    made, wakes = lenders(Lender(lends=False))
+def test_a_connection_that_cannot_be_handed_over_now_wakes_the_loop() -> None:
+    made, wakes = sources(ConnectionSource(hands_over=False))
     made.before_io_wait(1.0)
     assert wakes == [1]
 
 
-def test_a_lender_that_fails_ends_its_connection_and_harms_no_other() -> None:
-    one, bad, other = Lender(), Lender(fails=True), Lender()
-    made, _ = lenders(one, bad, other)
+def test_a_source_that_fails_ends_its_connection_and_harms_no_other() -> None:
+    one, bad, other = ConnectionSource(), ConnectionSource(fails=True), ConnectionSource()
+    made, _ = sources(one, bad, other)
     made.after_io_wait(1.0)
     assert one.told == other.told == ["take back"]
-    assert bad.told == ["take back", "after a loan: ValueError('no')"]
+    assert bad.told == ["take back", "after a direct connection: ValueError('no')"]
 
 
 def test_a_fork_is_told_whose_client_it_is() -> None:

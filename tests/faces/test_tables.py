@@ -54,7 +54,7 @@ def test_generic_classes_are_generic_in_each_face(api: Any, name: str) -> None:
 
 def test_what_is_hidden_is_no_member_of_a_face(server: EmbeddedServer) -> None:
     with blocking.connect(server.hosts) as zk:
-        for name in ("cleanup", "keep_lease", "start_soon", "lender", "on_submit", "_trio_token"):
+        for name in ("cleanup", "keep_lease", "start_soon", "source", "on_submit", "_trio_token"):
             with pytest.raises(AttributeError, match=f"ZooKeeper of pyzk.blocking has no '{name}'"):
                 getattr(zk, name)
         assert zk.chroot == ""

@@ -34,9 +34,10 @@ class Room:
 ROOMS = {
     "storage": Room(("server/storage", "protocol/files"), ("tests/server/storage", "tests/protocol")),
     "core": Room(("server/core",), ("tests/server/core",)),
-    # A connection is on loan only where the faces for threads and asyncio call.
+    # A connection is handed over only where the faces for threads and asyncio call.
     "client": Room(
-        ("client",), ("tests/client", "tests/faces/test_loans.py", "tests/faces/test_loan_faults.py")
+        ("client",),
+        ("tests/client", "tests/faces/test_direct_connections.py", "tests/faces/test_direct_faults.py"),
     ),
     "ensemble": Room(("server/ensemble",), ("tests/server/ensemble", "tests/ensemble/pretend")),
     "faces": Room(("bridge", "blocking", "aio"), ("tests/faces",), "real_ensemble or kills"),

@@ -1,4 +1,4 @@
-"""Calls over a connection on loan: they do what calls of the loop do, whatever happens meanwhile."""
+"""Calls over a direct connection: they do what calls of the loop do, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import pytest
 
 from pyzk import aio, blocking
 from pyzk.bridge import direct
-from pyzk.client import lending, pending
-from pyzk.client import loan as loans
+from pyzk.client import direct_connection, handoff, pending
 from pyzk.client import request as requests
-from pyzk.client.loan import Exchange, Loan
+from pyzk.client.direct_connection import DirectConnection, Exchange
 from pyzk.client.request import Request
 from pyzk.protocol.records import GetDataResponse
 from pyzk.server.testing import EmbeddedServer
@@ -32,52 +31,52 @@ TIMEOUT = 40.0
 
 
 @pytest.fixture(autouse=True)
-def long_loans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loan ends when the loop has something to do, also on a slow machine."""
-    monkeypatch.setattr(lending, "LOAN_TIME", 30)
+def long_direct_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A direct connection ends when the loop has something to do, also on a slow machine."""
+    monkeypatch.setattr(handoff, "HANDOFF_TIME", 30)
 
 
 @attrs.define
 class Counted:
-    """:ivar sent: how many requests were sent over loans."""
+    """:ivar sent: how many requests were sent over direct connections."""
 
     sent: int = 0
 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    counted, send = Counted(), Loan.send
+    counted, send = Counted(), DirectConnection.send
 
-    def counting(loan: Loan, request: Request[Any], adopt: Callable[[], object]) -> Exchange:
-        exchange = send(loan, request, adopt)
+    def counting(direct: DirectConnection, request: Request[Any], adopt: Callable[[], object]) -> Exchange:
+        exchange = send(direct, request, adopt)
         counted.sent += 1
         return exchange
 
-    monkeypatch.setattr(Loan, "send", counting)
+    monkeypatch.setattr(DirectConnection, "send", counting)
     return counted
 
 
-def loan_of(zk: Any) -> Loan | None:
-    return zk._trio.lender.loan  # type: ignore[no-any-return]
+def direct_of(zk: Any) -> DirectConnection | None:
+    return zk._trio.source.direct  # type: ignore[no-any-return]
 
 
-def borrow(zk: blocking.ZooKeeper) -> Loan:
-    """Call until the next call is made over a loan."""
-    while loan_of(zk) is None:
+def call_directly(zk: blocking.ZooKeeper) -> DirectConnection:
+    """Call until the next call is made over a direct connection."""
+    while direct_of(zk) is None:
         zk.exists("/")
         time.sleep(0.001)  # the loop comes to wait
-    loan = loan_of(zk)
-    assert loan is not None
-    return loan
+    direct = direct_of(zk)
+    assert direct is not None
+    return direct
 
 
-async def borrow_aio(zk: aio.ZooKeeper) -> Loan:
-    while loan_of(zk) is None:
+async def call_directly_aio(zk: aio.ZooKeeper) -> DirectConnection:
+    while direct_of(zk) is None:
         await zk.exists("/")
         await asyncio.sleep(0.001)
-    loan = loan_of(zk)
-    assert loan is not None
-    return loan
+    direct = direct_of(zk)
+    assert direct is not None
+    return direct
 
 
 @pytest.fixture
@@ -99,11 +98,11 @@ def run_aio(server: EmbeddedServer, main: Callable[[aio.ZooKeeper], Awaitable[No
 # --- threads ----------------------------------------------------------------------------------------------
 
 
-def test_calls_in_sequence_are_made_over_loans(zk: blocking.ZooKeeper, counted: Counted) -> None:
-    borrow(zk)
+def test_calls_in_sequence_are_made_over_direct_connections(zk: blocking.ZooKeeper, counted: Counted) -> None:
+    call_directly(zk)
     counted.sent = 0
     before = zk.metrics.requests.total()
-    borrow(zk)
+    call_directly(zk)
     for number in range(100):
         assert zk.set("/", b"%d" % number).version == number + 1
         assert zk.get("/")[0] == b"%d" % number
@@ -112,8 +111,8 @@ def test_calls_in_sequence_are_made_over_loans(zk: blocking.ZooKeeper, counted: 
     assert zk.metrics.requests.total() - before > 200
 
 
-def test_what_a_call_over_a_loan_raises_and_returns(zk: blocking.ZooKeeper, counted: Counted) -> None:
-    borrow(zk)
+def test_what_a_direct_call_raises_and_returns(zk: blocking.ZooKeeper, counted: Counted) -> None:
+    call_directly(zk)
     before = counted.sent
     with pytest.raises(blocking.NoNodeError) as caught:
         zk.get("/missing")
@@ -149,7 +148,7 @@ def test_an_observer_sees_all_calls(server: EmbeddedServer, counted: Counted) ->
 
 def test_a_second_thread_is_served_meanwhile(zk: blocking.ZooKeeper, server: EmbeddedServer) -> None:
     """The loop takes the connection back, with a request that is in flight."""
-    borrow(zk)
+    call_directly(zk)
     server.hold("reply", op="get_data", times=1)
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(zk.create("/other")))
@@ -194,7 +193,7 @@ def test_many_threads(zk: blocking.ZooKeeper) -> None:
 def test_an_event_that_comes_with_a_reply(zk: blocking.ZooKeeper) -> None:
     for _ in range(20):
         _, watch = zk.exists_and_watch("/seen")
-        borrow(zk)
+        call_directly(zk)
         zk.create("/seen")
         assert watch.event is not None, "events come before replies"
         zk.delete("/seen")
@@ -203,7 +202,7 @@ def test_an_event_that_comes_with_a_reply(zk: blocking.ZooKeeper) -> None:
 def test_an_event_while_nobody_calls(
     zk: blocking.ZooKeeper, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lending, "LOAN_TIME", loans.LOAN_TIME)
+    monkeypatch.setattr(handoff, "HANDOFF_TIME", direct_connection.HANDOFF_TIME)
     heard = threading.Event()
     _, watch = zk.exists_and_watch("/seen")
 
@@ -223,7 +222,7 @@ def test_an_event_while_nobody_calls(
 
 def test_a_timeout_while_a_call_waits(zk: blocking.ZooKeeper, server: EmbeddedServer) -> None:
     with pytest.raises(TimeoutError), blocking.timeout(0.2):
-        borrow(zk)
+        call_directly(zk)
         server.hold("reply", op="get_data", times=1)
         zk.get("/")
     server.release()
@@ -232,7 +231,7 @@ def test_a_timeout_while_a_call_waits(zk: blocking.ZooKeeper, server: EmbeddedSe
 
 def test_a_lost_lock_ends_a_call(zk: blocking.ZooKeeper, server: EmbeddedServer) -> None:
     with pytest.raises(blocking.LockLost), blocking.Lock(zk, "/lock") as grant:
-        borrow(zk)
+        call_directly(zk)
         server.hold("reply", op="get_acl", times=1)
 
         def delete() -> None:
@@ -253,7 +252,7 @@ def test_a_lost_lock_ends_a_call(zk: blocking.ZooKeeper, server: EmbeddedServer)
 
 def test_a_server_that_goes_away(server: EmbeddedServer) -> None:
     with blocking.connect(server.hosts) as zk:
-        borrow(zk)
+        call_directly(zk)
         server.hold("reply", op="get_data", times=1)
         session = zk.session.id
 
@@ -261,13 +260,13 @@ def test_a_server_that_goes_away(server: EmbeddedServer) -> None:
             wait_until(server.held)
             server.disconnect(session)
 
-        borrow(zk)
+        call_directly(zk)
         thread = threading.Thread(target=disconnect)
         thread.start()
         assert zk.get("/")[0] == b""  # a read is repeated
         thread.join()
         assert zk.metrics.connections == 2
-        borrow(zk)
+        call_directly(zk)
         server.hold("reply", op="set_data", times=1)
         thread = threading.Thread(target=disconnect)
         thread.start()
@@ -281,7 +280,7 @@ def test_a_reply_that_does_not_decode_ends_the_connection(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with blocking.connect(server.hosts) as zk:
-        borrow(zk)
+        call_directly(zk)
 
         def decode(*args: object) -> None:
             raise ValueError("no such record")
@@ -301,7 +300,7 @@ def test_the_handler_of_a_signal_calls_the_client(zk: blocking.ZooKeeper, server
     seen: list[Any] = []
     old = signal.signal(signal.SIGUSR1, lambda *_: seen.append(zk.create("/by-handler")))
     try:
-        borrow(zk)
+        call_directly(zk)
         server.hold("reply", op="get_data", times=1)
 
         def interrupt() -> None:
@@ -319,7 +318,7 @@ def test_the_handler_of_a_signal_calls_the_client(zk: blocking.ZooKeeper, server
     assert seen == ["/by-handler"]
 
 
-FILES = [module.__file__ for module in (loans, direct.calls, direct.threads, pending, requests)]
+FILES = [module.__file__ for module in (direct_connection, direct.calls, direct.threads, pending, requests)]
 STRIDE = 3
 """Instructions from one at which a call is stopped to the next: all of them would take several seconds."""
 
@@ -330,7 +329,7 @@ def test_interrupted_before_any_instruction(zk: blocking.ZooKeeper) -> None:
     """As by Ctrl-C: the next calls work, on the same connection, and each request was sent at most once."""
     version = 0
     for number in range(1, 5000, STRIDE):
-        borrow(zk)
+        call_directly(zk)
         stopped = stopped_at(number, FILES, lambda: zk.set("/", b"x"))
         now = zk.get("/")[1].version
         assert now - version in (0, 1)
@@ -346,9 +345,9 @@ def test_interrupted_before_any_instruction(zk: blocking.ZooKeeper) -> None:
 # --- asyncio ----------------------------------------------------------------------------------------------
 
 
-def test_tasks_make_calls_over_loans(server: EmbeddedServer, counted: Counted) -> None:
+def test_tasks_make_calls_over_direct_connections(server: EmbeddedServer, counted: Counted) -> None:
     async def main(zk: aio.ZooKeeper) -> None:
-        await borrow_aio(zk)
+        await call_directly_aio(zk)
         before = counted.sent
         for number in range(50):
             assert (await zk.set("/", b"%d" % number)).version == number + 1
@@ -368,7 +367,7 @@ def test_tasks_make_calls_over_loans(server: EmbeddedServer, counted: Counted) -
 def test_tasks_at_the_same_time(server: EmbeddedServer) -> None:
     async def main(zk: aio.ZooKeeper) -> None:
         for _ in range(20):
-            await borrow_aio(zk)
+            await call_directly_aio(zk)
             names = await asyncio.gather(*[zk.create("/n-", sequential=True) for _ in range(5)])
             assert len(set(names)) == 5
 
@@ -377,7 +376,7 @@ def test_tasks_at_the_same_time(server: EmbeddedServer) -> None:
 
 def test_a_task_is_cancelled_while_its_call_is_under_way(server: EmbeddedServer) -> None:
     async def main(zk: aio.ZooKeeper) -> None:
-        await borrow_aio(zk)
+        await call_directly_aio(zk)
         server.hold("reply", op="get_data", times=1)
         task = asyncio.create_task(zk.get("/"))
         await asyncio.to_thread(wait_until, server.held)
@@ -386,7 +385,7 @@ def test_a_task_is_cancelled_while_its_call_is_under_way(server: EmbeddedServer)
             await task
         server.release()
         for _ in range(20):
-            await borrow_aio(zk)
+            await call_directly_aio(zk)
             task = asyncio.create_task(zk.create("/n-", sequential=True))
             await asyncio.sleep(0)
             task.cancel()  # and perhaps the reply is here already
@@ -399,14 +398,14 @@ def test_a_task_is_cancelled_while_its_call_is_under_way(server: EmbeddedServer)
 def test_an_event_loop_that_is_blocked_keeps_nothing_from_others(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lending, "LOAN_TIME", loans.LOAN_TIME)
+    monkeypatch.setattr(handoff, "HANDOFF_TIME", direct_connection.HANDOFF_TIME)
 
     async def main(zk: aio.ZooKeeper) -> None:
         for _ in range(10):
             await zk.exists("/")
         task = asyncio.create_task(zk.get("/"))
         await asyncio.sleep(0)
-        wait_until(lambda: loan_of(zk) is None)  # blocks the event loop
+        wait_until(lambda: direct_of(zk) is None)  # blocks the event loop
         wait_until(lambda: zk.requests_in_flight == 0)
         assert (await task)[0] == b""
 
@@ -417,7 +416,7 @@ def test_a_server_that_goes_away_from_an_event_loop(server: EmbeddedServer) -> N
     async def main() -> None:
         async with aio.connect(server.hosts) as zk:
             for _ in range(3):
-                await borrow_aio(zk)
+                await call_directly_aio(zk)
                 server.disconnect(zk.session.id)
                 assert (await zk.get("/"))[0] == b""
 
@@ -425,7 +424,7 @@ def test_a_server_that_goes_away_from_an_event_loop(server: EmbeddedServer) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_loans_leave_no_files(server: EmbeddedServer, name: str) -> None:
+def test_direct_connections_leave_no_files(server: EmbeddedServer, name: str) -> None:
     def files() -> int:
         return len(os.listdir("/proc/self/fd"))
 
@@ -434,7 +433,7 @@ def test_loans_leave_no_files(server: EmbeddedServer, name: str) -> None:
 
             async def main(zk: aio.ZooKeeper) -> None:
                 for _ in range(5):
-                    await borrow_aio(zk)
+                    await call_directly_aio(zk)
                     await zk.get("/")
                     await zk.sync()
 
@@ -442,7 +441,7 @@ def test_loans_leave_no_files(server: EmbeddedServer, name: str) -> None:
         else:
             with blocking.connect(server.hosts) as zk:
                 for _ in range(5):
-                    borrow(zk)
+                    call_directly(zk)
                     zk.get("/")
 
     use()

@@ -1,4 +1,4 @@
-"""What goes wrong around calls over a connection on loan."""
+"""What goes wrong around calls over a direct connection."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ import pytest
 
 from pyzk import aio, blocking
 from pyzk.client import MarshallingError
-from pyzk.client.loan import Exchange, Loan
+from pyzk.client.direct_connection import DirectConnection, Exchange
 from pyzk.server.storage.building import collector_paused
 from pyzk.server.testing import EmbeddedServer
 
 from ..support.waiting import wait_until
 
 
-def test_a_call_over_a_loan_does_not_overtake_one_that_the_loop_was_asked_for(server: EmbeddedServer) -> None:
+def test_a_direct_call_does_not_overtake_one_that_the_loop_was_asked_for(
+    server: EmbeddedServer,
+) -> None:
     async def main() -> None:
         async with aio.connect(server.hosts) as zk:
             await zk.create("/node")
@@ -75,12 +77,12 @@ def test_a_call_that_was_answered_while_the_client_closed_has_its_answer(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent, closed = threading.Event(), threading.Event()
-    receive, outcomes = Loan.receive, []
+    receive, outcomes = DirectConnection.receive, []
 
-    def receive_late(loan: Loan, exchange: Exchange) -> bytes | None:
+    def receive_late(direct: DirectConnection, exchange: Exchange) -> bytes | None:
         sent.set()
         closed.wait(5)
-        return receive(loan, exchange)
+        return receive(direct, exchange)
 
     def write() -> None:
         try:
@@ -89,7 +91,7 @@ def test_a_call_that_was_answered_while_the_client_closed_has_its_answer(
         except Exception as error:
             outcomes.append(error)
 
-    monkeypatch.setattr(Loan, "receive", receive_late)
+    monkeypatch.setattr(DirectConnection, "receive", receive_late)
     with blocking.connect(server.hosts) as zk:
         zk.create("/node")
         writer = threading.Thread(target=write)
@@ -101,7 +103,7 @@ def test_a_call_that_was_answered_while_the_client_closed_has_its_answer(
     assert server.dump()["/node"] == b"data"
 
 
-def test_a_loan_obeys_the_limit_of_replies(server: EmbeddedServer) -> None:
+def test_a_direct_connection_obeys_the_limit_of_replies(server: EmbeddedServer) -> None:
     with blocking.connect(server.hosts, reply_limit=1000) as zk:
         zk.create("/small", bytes(1000 - 88))  # what a reply has besides: a header, a length and the Stat
         zk.create("/large", bytes(1000 - 87))
@@ -111,7 +113,9 @@ def test_a_loan_obeys_the_limit_of_replies(server: EmbeddedServer) -> None:
             zk.get("/large")
 
 
-def test_a_handler_of_a_signal_that_borrows_wakes_the_call_that_it_interrupts(server: EmbeddedServer) -> None:
+def test_a_signal_handler_that_calls_directly_wakes_the_call_that_it_interrupts(
+    server: EmbeddedServer,
+) -> None:
     def handle(*_: object) -> None:
         threading.Timer(0.02, server.stop_holding).start()
         for _ in range(10):
@@ -134,9 +138,9 @@ def test_a_handler_of_a_signal_that_borrows_wakes_the_call_that_it_interrupts(se
 
 
 class Refusing:
-    """Offers a loan, and then does not lend."""
+    """Offers a direct connection, and then does not hand over."""
 
-    def lend(self) -> bool:
+    def hand_over(self) -> bool:
         return False
 
     def take_back(self) -> None:
@@ -151,7 +155,7 @@ def test_a_call_of_a_handler_that_comes_while_its_thread_wakes_the_loop_is_answe
     def call() -> None:
         with loop._wakeup._lock:  # as if the handler came in Wakeup.ring
             for _ in range(3):
-                loop.post(loop.lenders.offers.setdefault, Refusing(), None)
+                loop.post(loop.sources.offers.setdefault, Refusing(), None)
                 answers.append(zk.exists("/node"))
 
     with blocking.connect(server.hosts) as zk:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from pyzk.bridge.direct import threads
-from pyzk.bridge.direct.calls import Borrower, DirectCall
+from pyzk.bridge.direct.calls import DirectCall, DirectCaller
 from pyzk.bridge.direct.tasks import Reading
 from pyzk.bridge.direct.threads import Waiting
 from pyzk.bridge.workers import Interrupted
 from pyzk.client import ClosingError
-from pyzk.client.loan import TakenError
+from pyzk.client.direct_connection import TakenError
 from pyzk.client.pending import thread
 
 from .drivers import in_asyncio
@@ -66,14 +66,14 @@ def nothing_was_sent() -> None:
     sends.clear()
 
 
-class Lender:
-    """Who lends connections.
+class ConnectionSource:
+    """Who hands over connections.
 
     :ivar late: requests that the loop was to send.
     """
 
     def __init__(self) -> None:
-        self.loan: Any = None
+        self.direct: Any = None
         self.asker: object = None
         self.late: list[object] = []
         self.ended: list[str] = []
@@ -88,8 +88,8 @@ class Lender:
 class Client:
     """An object of trio's whose method sends requests one after the other."""
 
-    def __init__(self, *requests: Request, lender: Lender | None = None) -> None:
-        self.lender = lender
+    def __init__(self, *requests: Request, source: ConnectionSource | None = None) -> None:
+        self.source = source
         self._requests = requests
 
     async def call(self) -> str:
@@ -111,7 +111,7 @@ class Loop:
     def __init__(self) -> None:
         self.asked: list[object] = []
         self.posted: list[tuple[Any, ...]] = []
-        self.lenders = SimpleNamespace(offers={})
+        self.sources = SimpleNamespace(offers={})
 
     def ask(self, call: object) -> None:
         if self.closed:
@@ -128,7 +128,7 @@ class Loop:
 
 
 class Exchange:
-    """A request on its way over a loan."""
+    """A request on its way over a direct connection."""
 
     code = 7
 
@@ -138,8 +138,8 @@ class Exchange:
         self.is_sent = is_sent
 
 
-class Loan:
-    """A connection on loan, whose replies are in a pipe.
+class DirectConnection:
+    """A connection handed over, whose replies are in a pipe.
 
     :ivar sent: the exchanges.
     """
@@ -148,8 +148,8 @@ class Loan:
     takes = True
     is_sent = True
 
-    def __init__(self, borrower: Any) -> None:
-        self.borrower = borrower
+    def __init__(self, direct_caller: Any) -> None:
+        self.direct_caller = direct_caller
         self.fileno, self._writer = os.pipe()
         self.reader: Any = None
         self.sent: list[Exchange] = []
@@ -179,7 +179,7 @@ class Call(DirectCall):
     answers: list[Any]
 
 
-def direct(client: Client) -> DirectCall:
+def direct_call(client: Client) -> DirectCall:
     """A call, whose answer is its attribute ``answers``."""
     call: Any = Call(object(), client.call, (), {}, waits_for_requests=True)
     call.answers = []
@@ -195,9 +195,9 @@ def answers(call: Any) -> list[Any]:
 # --- calls ------------------------------------------------------------------------------------------------
 
 
-def test_a_call_that_is_not_lent_begins_in_the_loop() -> None:
-    call = direct(Client(request := Request()))
-    assert (call.borrowed, call.borrower, call.lender, call.request) == (False, None, None, None)
+def test_a_call_that_is_not_handed_over_begins_in_the_loop() -> None:
+    call = direct_call(Client(request := Request()))
+    assert (call.is_direct, call.direct_caller, call.source, call.request) == (False, None, None, None)
     call.do_directly()
     assert call.request is request
     assert sends == [False]
@@ -206,73 +206,73 @@ def test_a_call_that_is_not_lent_begins_in_the_loop() -> None:
     assert call.request is None
 
 
-def test_the_lender_hears_who_has_asked() -> None:
-    lender = Lender()
-    call = direct(Client(Request(), lender=lender))
-    call.lender, call.borrower = lender, borrower = lender, object()  # type: ignore[assignment]
+def test_the_source_hears_who_has_asked() -> None:
+    source = ConnectionSource()
+    call = direct_call(Client(Request(), source=source))
+    call.source, call.direct_caller = source, direct_caller = source, object()  # type: ignore[assignment]
     call.do_directly()
-    assert lender.asker is borrower
-    assert lender.late == [], "it was not begun by the borrower"
+    assert source.asker is direct_caller
+    assert source.late == [], "it was not begun by the direct caller"
 
 
-def test_a_call_that_its_borrower_has_begun_goes_on_in_the_loop() -> None:
-    lender, loop = Lender(), Loop()
-    call = direct(Client(request := Request(), lender=lender))
-    call.lender = lender  # type: ignore[assignment]
-    borrower = Borrower(loop)  # type: ignore[arg-type]
-    borrower.start(call)
-    assert call.borrowed
+def test_a_call_that_its_direct_caller_has_begun_goes_on_in_the_loop() -> None:
+    source, loop = ConnectionSource(), Loop()
+    call = direct_call(Client(request := Request(), source=source))
+    call.source = source  # type: ignore[assignment]
+    direct_caller = DirectCaller(loop)  # type: ignore[arg-type]
+    direct_caller.start(call)
+    assert call.is_direct
     assert sends == [True]
     assert not thread.sends
     call.do_directly()
-    assert not call.borrowed
-    assert lender.late == [request]
+    assert not call.is_direct
+    assert source.late == [request]
     assert sends == [True], "it is not begun anew"
 
 
-def test_a_call_that_was_cancelled_while_it_was_borrowed_ends_in_the_loop() -> None:
-    lender, loop = Lender(), Loop()
-    call = direct(Client(request := Request(), lender=lender))
-    call.lender = lender  # type: ignore[assignment]
-    Borrower(loop).start(call)  # type: ignore[arg-type]
+def test_a_call_that_was_cancelled_while_it_was_direct_ends_in_the_loop() -> None:
+    source, loop = ConnectionSource(), Loop()
+    call = direct_call(Client(request := Request(), source=source))
+    call.source = source  # type: ignore[assignment]
+    DirectCaller(loop).start(call)  # type: ignore[arg-type]
     call.cancel()
     assert call.cancelled
     assert answers(call) == [], "nobody else may touch it"
     call.do_directly()
     assert [type(answer) for answer in answers(call)] == [Interrupted]
-    assert lender.late == []
+    assert source.late == []
     assert request.forgotten == 1
 
 
 def test_a_call_that_the_loop_does_is_cancelled_at_once() -> None:
-    call = direct(Client(Request()))
+    call = direct_call(Client(Request()))
     call.do_directly()
     call.cancel()
     assert [type(answer) for answer in answers(call)] == [Interrupted]
     scope = SimpleNamespace(cancels=0)
     scope.cancel = lambda: setattr(scope, "cancels", scope.cancels + 1)
-    call = direct(Client(Request()))
-    call.borrowed, call.scope = True, scope  # type: ignore[assignment]
+    call = direct_call(Client(Request()))
+    call.is_direct, call.scope = True, scope  # type: ignore[assignment]
     call.cancel()
     assert scope.cancels == 1, "an agent does it"
 
 
 def test_a_call_that_has_ended_sends_nothing_more() -> None:
-    lender = Lender()
-    call = direct(Client(lender=lender))
-    call.lender = lender  # type: ignore[assignment]
-    Borrower(Loop()).start(call)  # type: ignore[arg-type]
+    source = ConnectionSource()
+    call = direct_call(Client(source=source))
+    call.source = source  # type: ignore[assignment]
+    DirectCaller(Loop()).start(call)  # type: ignore[arg-type]
     call.do_directly()
     assert answers(call) == ["done"]
-    assert lender.late == []
+    assert source.late == []
 
 
 def test_an_agent_begins_with_a_call_anew() -> None:
-    call = direct(Client(request := Request()))
+    call = direct_call(Client(request := Request()))
     call.forget()
-    Borrower(Loop()).start(call)  # type: ignore[arg-type]
+    DirectCaller(Loop()).start(call)  # type: ignore[arg-type]
     call.forget()
-    assert not call.borrowed
+    assert not call.is_direct
     assert call.request is None
     assert request.forgotten == 1
     assert answers(call) == []
@@ -280,107 +280,107 @@ def test_an_agent_begins_with_a_call_anew() -> None:
     assert sends == [True, False]
 
 
-# --- borrowers --------------------------------------------------------------------------------------------
+# --- direct callers -----------------------------------------------------------------------------------------
 
 
 def test_offers_are_made_and_withdrawn_in_the_loop() -> None:
     loop: Any = Loop()
-    lender: Any = Lender()
-    borrower = Borrower(loop)
-    borrower.offer(lender)
-    assert list(loop.lenders.offers) == [lender]
+    source: Any = ConnectionSource()
+    direct_caller = DirectCaller(loop)
+    direct_caller.offer(source)
+    assert list(loop.sources.offers) == [source]
     for _ in range(2):
-        borrower.withdraw(lender)
-        assert not loop.lenders.offers
+        direct_caller.withdraw(source)
+        assert not loop.sources.offers
     anything: Any = None
     with pytest.raises(NotImplementedError):
-        borrower.ended(anything, True)
+        direct_caller.ended(anything, True)
 
 
-def test_whose_loan_it_is() -> None:
+def test_whose_direct_it_is() -> None:
     loop: Any = Loop()
-    lender = Lender()
-    borrower = Borrower(loop)
-    client = Client(lender=lender)
-    call = direct(client)
-    assert borrower.loan_for(call) is None, "nothing is on loan"
-    assert (call.lender, call.borrower) == (lender, borrower)
-    lender.loan = SimpleNamespace(borrower=borrower)
-    assert borrower.loan_for(call) is lender.loan
+    source = ConnectionSource()
+    direct_caller = DirectCaller(loop)
+    client = Client(source=source)
+    call = direct_call(client)
+    assert direct_caller.direct_for(call) is None, "nothing is handed over"
+    assert (call.source, call.direct_caller) == (source, direct_caller)
+    source.direct = SimpleNamespace(direct_caller=direct_caller)
+    assert direct_caller.direct_for(call) is source.direct
     loop.allowed = False
-    assert borrower.loan_for(call) is None
-    loop.allowed, lender.loan.borrower = True, Borrower(loop)
-    assert borrower.loan_for(call) is None, "it is another's"
-    lender.loan.borrower, loop.forked = borrower, True
-    assert borrower.loan_for(call) is None, "it is the parent's"
+    assert direct_caller.direct_for(call) is None
+    loop.allowed, source.direct.direct_caller = True, DirectCaller(loop)
+    assert direct_caller.direct_for(call) is None, "it is another's"
+    source.direct.direct_caller, loop.forked = direct_caller, True
+    assert direct_caller.direct_for(call) is None, "it is the parent's"
 
 
-def test_a_client_that_lends_nothing() -> None:
+def test_a_client_that_hands_over_nothing() -> None:
     loop: Any = Loop()
-    call = direct(Client())
-    assert Borrower(loop).loan_for(call) is None
-    assert (call.lender, call.borrower) == (None, None)
+    call = direct_call(Client())
+    assert DirectCaller(loop).direct_for(call) is None
+    assert (call.source, call.direct_caller) == (None, None)
 
 
-def test_a_call_is_sent_and_settled_by_its_borrower() -> None:
+def test_a_call_is_sent_and_settled_by_its_direct_caller() -> None:
     loop: Any = Loop()
-    borrower = Borrower(loop)
+    direct_caller = DirectCaller(loop)
     first, second = Request(), Request()
-    call = direct(Client(first, second))
-    loan: Any = Loan(borrower)
-    borrower.start(call)
+    call = direct_call(Client(first, second))
+    direct: Any = DirectConnection(direct_caller)
+    direct_caller.start(call)
     for request in (first, second):
-        exchange = borrower.send(call, loan)
+        exchange = direct_caller.send(call, direct)
         assert isinstance(exchange, Exchange)
         assert exchange.request is request
-        borrower.settle(call, exchange, b"reply")  # type: ignore[arg-type]
+        direct_caller.settle(call, exchange, b"reply")  # type: ignore[arg-type]
         assert request.replies == [(7, b"reply")]
         assert not thread.sends
     assert sends == [True, True, True]
-    assert borrower.send(call, loan) is None
+    assert direct_caller.send(call, direct) is None
     assert answers(call) == ["done"]
     assert loop.posted == []
-    loan.close()
+    direct.close()
 
 
 def test_a_reply_that_breaks_the_protocol_ends_the_connection() -> None:
     loop: Any = Loop()
-    lender: Any = Lender()
-    borrower = Borrower(loop)
-    call = direct(Client(request := Request(fails=ValueError("too short"))))
-    call.lender = lender
+    source: Any = ConnectionSource()
+    direct_caller = DirectCaller(loop)
+    call = direct_call(Client(request := Request(fails=ValueError("too short"))))
+    call.source = source
     exchange: Any = Exchange(request, None)
-    borrower.settle(call, exchange, b"")
+    direct_caller.settle(call, exchange, b"")
     assert not thread.sends
-    assert loop.posted == [(lender.end_connection, "the server broke the protocol: too short")]
+    assert loop.posted == [(source.end_connection, "the server broke the protocol: too short")]
 
 
 def test_a_connection_is_given_back_by_any_post() -> None:
     loop: Any = Loop()
-    borrower = Borrower(loop)
-    borrower.give_back()
+    direct_caller = DirectCaller(loop)
+    direct_caller.give_back()
     ((function, *args),) = loop.posted
     assert function(*args) is None
     loop.closed = True
-    borrower.give_back()
+    direct_caller.give_back()
 
 
 # --- threads ----------------------------------------------------------------------------------------------
 
 
 class InThread:
-    """A thread with a loan."""
+    """A thread with a direct connection."""
 
     def __init__(self, *requests: Request) -> None:
         self.loop: Any = Loop()
-        self.lender = Lender()
-        self.borrower = Waiting(self.loop)
-        self.loan = self.lender.loan = Loan(self.borrower)
-        self.call = direct(Client(*requests, lender=self.lender))
+        self.source = ConnectionSource()
+        self.direct_caller = Waiting(self.loop)
+        self.direct = self.source.direct = DirectConnection(self.direct_caller)
+        self.call = direct_call(Client(*requests, source=self.source))
 
     def close(self) -> None:
-        self.borrower.close()
-        self.loan.close()
+        self.direct_caller.close()
+        self.direct.close()
 
 
 @pytest.fixture
@@ -400,143 +400,143 @@ def waiting() -> Iterator[Callable[..., InThread]]:
 
 def test_a_thread_makes_a_call_itself(waiting: Any) -> None:
     one = waiting(Request(), Request())
-    one.loan.reply()
-    one.loan.reply()
-    assert one.borrower.carry_out(one.call) is True
+    one.direct.reply()
+    one.direct.reply()
+    assert one.direct_caller.carry_out(one.call) is True
     assert answers(one.call) == ["done"]
-    assert len(one.loan.sent) == 2
+    assert len(one.direct.sent) == 2
     assert one.loop.posted == []
-    call = direct(Client(Request(), lender=one.lender))
-    one.loan.reply()
-    assert one.borrower.carry_out(call) is True
+    call = direct_call(Client(Request(), source=one.source))
+    one.direct.reply()
+    assert one.direct_caller.carry_out(call) is True
     assert answers(call) == ["done"]
 
 
-def test_a_thread_without_a_loan_asks_the_loop(waiting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_without_a_connection_asks_the_loop(waiting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     one = waiting(Request())
-    one.lender.loan = None
-    assert one.borrower.carry_out(one.call) is False
-    one.lender.loan = one.loan
+    one.source.direct = None
+    assert one.direct_caller.carry_out(one.call) is False
+    one.source.direct = one.direct
     with monkeypatch.context() as patch:
         patch.setattr(threads, "_poll", None)
-        assert one.borrower.carry_out(one.call) is False
+        assert one.direct_caller.carry_out(one.call) is False
     with monkeypatch.context() as patch:
-        patch.setattr(one.borrower, "_waits", True)  # this is the handler of a signal
-        assert one.borrower.carry_out(one.call) is False
+        patch.setattr(one.direct_caller, "_waits", True)  # this is the handler of a signal
+        assert one.direct_caller.carry_out(one.call) is False
 
     def no_wakeup() -> None:
         raise OSError
 
     with monkeypatch.context() as patch:
         patch.setattr(threads, "Wakeup", no_wakeup)
-        assert one.borrower.carry_out(one.call) is False
+        assert one.direct_caller.carry_out(one.call) is False
     assert one.call.request is None, "it was not begun"
-    one.loan.takes = False
-    assert one.borrower.carry_out(one.call) is False
+    one.direct.takes = False
+    assert one.direct_caller.carry_out(one.call) is False
     assert answers(one.call) == []
 
 
 def test_what_comes_beside_a_reply_is_for_the_loop(waiting: Any) -> None:
     one = waiting(Request(), Request())
-    one.loan.reply(b"0")
-    assert one.borrower.carry_out(one.call) is True
+    one.direct.reply(b"0")
+    assert one.direct_caller.carry_out(one.call) is True
     assert answers(one.call) == [], "the loop answers"
     assert len(one.loop.posted) == 1
-    assert len(one.loan.sent) == 1
+    assert len(one.direct.sent) == 1
 
 
 def test_a_request_that_was_not_sent_as_a_whole_is_not_waited_for(waiting: Any) -> None:
     one = waiting(Request())
-    one.loan.is_sent = False
-    one.loan.reply(b"0")
-    one.borrower._wait = None  # to call it would fail
-    assert one.borrower.carry_out(one.call) is True
+    one.direct.is_sent = False
+    one.direct.reply(b"0")
+    one.direct_caller._wait = None  # to call it would fail
+    assert one.direct_caller.carry_out(one.call) is True
     assert len(one.loop.posted) == 1
 
 
-def test_a_thread_that_waits_hears_that_the_loan_has_ended(waiting: Any) -> None:
+def test_a_thread_that_waits_hears_that_the_direct_connection_has_ended(waiting: Any) -> None:
     one = waiting(Request())
 
     def end() -> None:
-        while not one.borrower._waits:
+        while not one.direct_caller._waits:
             pass
-        one.borrower.ended(one.loan, False)  # its call is not under way: nobody is woken
-        one.loan.is_here = False
-        one.borrower.ended(one.loan, True)
+        one.direct_caller.ended(one.direct, False)  # its call is not under way: nobody is woken
+        one.direct.is_here = False
+        one.direct_caller.ended(one.direct, True)
 
-    one.loan.receive = lambda exchange: None
+    one.direct.receive = lambda exchange: None
     ending = threading.Thread(target=end)
     ending.start()
-    assert one.borrower.carry_out(one.call) is True
+    assert one.direct_caller.carry_out(one.call) is True
     ending.join()
     assert answers(one.call) == []
-    assert not one.borrower._waits
+    assert not one.direct_caller._waits
     assert len(one.loop.posted) == 1
 
 
 def test_a_wake_up_that_was_rung_for_a_call_before_does_not_end_the_wait(waiting: Any) -> None:
     one = waiting(Request(), Request())
-    one.loan.reply()
-    one.loan.reply()
-    assert one.borrower.carry_out(one.call)
-    one.borrower.ended(one.loan, True)
-    call = direct(Client(Request(), lender=one.lender))
-    threading.Timer(0.02, one.loan.reply).start()
-    assert one.borrower.carry_out(call) is True
+    one.direct.reply()
+    one.direct.reply()
+    assert one.direct_caller.carry_out(one.call)
+    one.direct_caller.ended(one.direct, True)
+    call = direct_call(Client(Request(), source=one.source))
+    threading.Timer(0.02, one.direct.reply).start()
+    assert one.direct_caller.carry_out(call) is True
     assert answers(call) == ["done"]
-    wakeup = one.borrower._wakeup.fileno()
+    wakeup = one.direct_caller._wakeup.fileno()
     assert select.select([wakeup], [], [], 0)[0] == [], "it was answered, and wakes nobody again"
 
 
-def test_the_end_of_a_loan_wakes_nobody_who_has_gone(waiting: Any) -> None:
+def test_the_end_of_a_direct_connection_wakes_nobody_who_has_gone(waiting: Any) -> None:
     one = waiting(Request())
-    one.borrower.ended(one.loan, True)  # there is no bell
-    one.borrower.close()
-    one.loan.reply()
-    assert one.borrower.carry_out(one.call)
-    one.borrower.close()
+    one.direct_caller.ended(one.direct, True)  # there is no bell
+    one.direct_caller.close()
+    one.direct.reply()
+    assert one.direct_caller.carry_out(one.call)
+    one.direct_caller.close()
     with pytest.raises(ClosingError):
-        one.borrower._wakeup.ring()
-    one.borrower.ended(one.loan, True)
+        one.direct_caller._wakeup.ring()
+    one.direct_caller.ended(one.direct, True)
 
 
-def test_a_thread_borrows_from_one_loop_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_calls_directly_from_one_loop_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_here", here := threads._Here())
-    assert here.borrower is None
+    assert here.direct_caller is None
     one: Any = Loop()
     other: Any = Loop()
-    calls = [direct(Client()) for _ in range(3)]
+    calls = [direct_call(Client()) for _ in range(3)]
     threads.begin(one, calls[0])
-    borrower = here.borrower
-    assert isinstance(borrower, Waiting)
+    direct_caller = here.direct_caller
+    assert isinstance(direct_caller, Waiting)
     threads.begin(one, calls[1])
-    assert here.borrower is borrower
+    assert here.direct_caller is direct_caller
     threads.begin(other, calls[2])
-    assert here.borrower is not borrower
-    assert here.borrower is not None
-    assert here.borrower.loop is other
+    assert here.direct_caller is not direct_caller
+    assert here.direct_caller is not None
+    assert here.direct_caller.loop is other
     assert (one.asked, other.asked) == (calls[:2], calls[2:])
     closed: list[int] = []
-    monkeypatch.setattr(here.borrower, "close", lambda: closed.append(1))
+    monkeypatch.setattr(here.direct_caller, "close", lambda: closed.append(1))
     for _ in range(2):
         threads.forget()
-        assert here.borrower is None
+        assert here.direct_caller is None
         assert closed == [1]
 
 
-def test_a_thread_that_has_a_loan_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_has_a_direct_connection_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_here", here := threads._Here())
     loop: Any = Loop()
-    here.borrower = borrower = Waiting(loop)
-    lender = Lender()
-    lender.loan = loan = Loan(borrower)
-    call = direct(Client(Request(), lender=lender))
-    loan.reply()
+    here.direct_caller = direct_caller = Waiting(loop)
+    source = ConnectionSource()
+    source.direct = direct = DirectConnection(direct_caller)
+    call = direct_call(Client(Request(), source=source))
+    direct.reply()
     threads.begin(loop, call)
     assert answers(call) == ["done"]
     assert loop.asked == []
     threads.forget()
-    loan.close()
+    direct.close()
 
 
 # --- asyncio ----------------------------------------------------------------------------------------------
@@ -566,57 +566,57 @@ class Asked:
 
 
 class InTask:
-    """An event loop with a loan."""
+    """An event loop with a direct connection."""
 
     def __init__(self, *requests: Request) -> None:
         self.loop: Any = Loop()
-        self.lender = Lender()
+        self.source = ConnectionSource()
         self.posted: list[Any] = []
-        self.borrower = Reading(self.loop, self.posted.append)
-        self.loan = self.lender.loan = Loan(self.borrower)
-        self.call = direct(Client(*requests, lender=self.lender))
+        self.direct_caller = Reading(self.loop, self.posted.append)
+        self.direct = self.source.direct = DirectConnection(self.direct_caller)
+        self.call = direct_call(Client(*requests, source=self.source))
         self.asked = Asked(self.call)
 
     def begin(self) -> None:
-        self.borrower.begin(self.call, self.asked)
+        self.direct_caller.begin(self.call, self.asked)
 
     def close(self) -> None:
-        if self.loan.reader is not None:
-            self.loan.reader.close()
-        self.loan.close()
+        if self.direct.reader is not None:
+            self.direct.reader.close()
+        self.direct.close()
 
 
 @in_asyncio
 async def test_an_event_loop_makes_a_call_itself() -> None:
     one = InTask(Request(), Request())
     one.begin()
-    one.loan.reply()
-    one.loan.reply()
+    one.direct.reply()
+    one.direct.reply()
     await one.asked.woken.wait()
     assert one.asked.answers == ["done"]
     assert one.asked.heres == [True], "it need not be posted"
     assert not one.asked.here
-    assert len(one.loan.sent) == 2
+    assert len(one.direct.sent) == 2
     assert (one.loop.asked, one.loop.posted) == ([], [])
-    assert one.loan.reader.is_free
+    assert one.direct.reader.is_free
     assert not thread.sends
     one.close()
 
 
 @in_asyncio
-async def test_a_call_that_is_answered_as_it_begins_needs_no_loan() -> None:
+async def test_a_call_that_is_answered_as_it_begins_needs_no_direct() -> None:
     one = InTask()
     one.begin()
     assert one.asked.answers == ["done"]
-    assert (one.loan.sent, one.loop.asked) == ([], [])
-    assert one.loan.reader.is_free
+    assert (one.direct.sent, one.loop.asked) == ([], [])
+    assert one.direct.reader.is_free
     one.close()
 
 
 @in_asyncio
-async def test_an_event_loop_without_a_loan_asks() -> None:
+async def test_an_event_loop_without_a_direct_connection_asks() -> None:
     one = InTask(Request())
-    one.lender.loan = None
+    one.source.direct = None
     one.begin()
     assert one.loop.asked == [one.call]
     assert one.call.request is None
@@ -627,40 +627,40 @@ async def test_an_event_loop_without_a_loan_asks() -> None:
 async def test_a_second_call_asks_the_loop() -> None:
     one = InTask(Request())
     one.begin()
-    reader = one.loan.reader
+    reader = one.direct.reader
     assert not reader.is_free
-    second = direct(Client(Request(), lender=one.lender))
-    one.borrower.begin(second, Asked(second))
+    second = direct_call(Client(Request(), source=one.source))
+    one.direct_caller.begin(second, Asked(second))
     assert one.loop.asked == [second]
-    one.loan.reply()
+    one.direct.reply()
     await one.asked.woken.wait()
-    third = direct(Client(Request(), lender=one.lender))
-    one.borrower.begin(third, asked := Asked(third))
-    assert one.loan.reader is reader
-    one.loan.reply()
+    third = direct_call(Client(Request(), source=one.source))
+    one.direct_caller.begin(third, asked := Asked(third))
+    assert one.direct.reader is reader
+    one.direct.reply()
     await asked.woken.wait()
     assert one.loop.asked == [second]
     one.close()
 
 
 @in_asyncio
-async def test_a_loan_that_was_taken_back_is_watched_no_more() -> None:
+async def test_a_direct_connection_that_was_taken_back_is_watched_no_more() -> None:
     one = InTask(Request())
-    one.loan.takes = False
+    one.direct.takes = False
     one.begin()
     assert one.loop.asked == [one.call]
-    assert one.call.borrowed, "the loop goes on with it"
-    assert not one.loan.reader.is_free
-    assert one.loan.reader._fileno == -1
+    assert one.call.is_direct, "the loop goes on with it"
+    assert not one.direct.reader.is_free
+    assert one.direct.reader._fileno == -1
     one.close()
 
 
 @in_asyncio
-async def test_a_loan_that_ends_between_two_requests() -> None:
+async def test_a_direct_connection_that_ends_between_two_requests() -> None:
     one = InTask(Request(), Request())
     one.begin()
-    one.loan.takes = False
-    one.loan.reply()
+    one.direct.takes = False
+    one.direct.reply()
     while not one.loop.asked:
         await asyncio.sleep(0)
     assert one.loop.asked == [one.call]
@@ -669,11 +669,11 @@ async def test_a_loan_that_ends_between_two_requests() -> None:
 
 
 @in_asyncio
-async def test_a_loan_that_ends_between_two_requests_of_a_client_that_is_closed() -> None:
+async def test_a_direct_connection_that_ends_between_two_requests_of_a_client_that_is_closed() -> None:
     one = InTask(Request(), Request())
     one.begin()
-    one.loan.takes, one.loop.closed = False, True
-    one.loan.reply()
+    one.direct.takes, one.loop.closed = False, True
+    one.direct.reply()
     while not one.asked.answered:
         await asyncio.sleep(0)
     assert [type(answer) for answer in one.asked.answers] == [ClosingError]
@@ -685,38 +685,38 @@ async def test_a_loan_that_ends_between_two_requests_of_a_client_that_is_closed(
 async def test_what_comes_otherwise_is_for_the_loop(under_way: bool) -> None:
     one = InTask(*[Request()] * under_way)
     one.begin()
-    one.loan.reply(b"0")
+    one.direct.reply(b"0")
     while not one.loop.posted:
         await asyncio.sleep(0)
     assert len(one.loop.posted) == 1
     assert one.loop.asked == [], "the loop knows of the exchange"
-    assert one.loan.reader._fileno == -1
-    assert not one.loan.reader.is_free
+    assert one.direct.reader._fileno == -1
+    assert not one.direct.reader.is_free
     one.close()
 
 
 @in_asyncio
 async def test_a_request_that_was_not_sent_as_a_whole_is_for_the_loop() -> None:
     one = InTask(Request())
-    one.loan.is_sent = False
+    one.direct.is_sent = False
     one.begin()
     assert len(one.loop.posted) == 1
     assert one.loop.asked == []
-    assert one.loan.reader._fileno == -1
-    assert one.loan.reader._under_way is None
+    assert one.direct.reader._fileno == -1
+    assert one.direct.reader._under_way is None
     one.close()
 
 
 @in_asyncio
-async def test_the_end_of_a_loan_is_posted_to_the_event_loop() -> None:
+async def test_the_end_of_a_direct_connection_is_posted_to_the_event_loop() -> None:
     one = InTask(Request())
-    loan: Any = one.loan
-    one.borrower.ended(loan, True)
+    direct: Any = one.direct
+    one.direct_caller.ended(direct, True)
     assert one.posted == [], "nobody watches it"
     one.begin()
-    one.borrower.ended(loan, True)
+    one.direct_caller.ended(direct, True)
     (function,) = one.posted
-    reader = one.loan.reader
+    reader = one.direct.reader
     number = reader._fileno
     os.fstat(number)
     for _ in range(2):
@@ -745,7 +745,7 @@ async def test_a_connection_that_cannot_be_watched_is_left_to_the_loop(
         monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", fail)
     one.begin()
     assert one.loop.asked == [one.call]
-    assert one.loan.reader is None
+    assert one.direct.reader is None
     assert closed == [], "there was nothing to close"
     monkeypatch.undo()
     one.close()
@@ -755,7 +755,7 @@ async def test_a_connection_that_cannot_be_watched_is_left_to_the_loop(
 async def test_a_desk_that_is_forgotten_leaves_no_file() -> None:
     one = InTask(Request())
     one.begin()
-    reader = one.loan.reader
+    reader = one.direct.reader
     number = reader._fileno
     asyncio.get_running_loop().remove_reader(number)
     reader.__del__()

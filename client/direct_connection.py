@@ -1,14 +1,15 @@
-"""A connection that is lent to one thread, so that a call costs no switch to another thread.
+"""A connection that is handed over to one thread, so that a call costs no switch to another thread.
 
 A thread that makes one call after another pays for two switches of threads with each call: to the client's
-loop, and back. So the loop lends its connection to such a thread, which sends its requests and
+loop, and back. So the loop hands over its connection to such a thread, which sends its requests and
 reads their replies by itself.
 
 The rules:
 
-* A connection is lent only while its loop waits for I/O, and only if nothing is in flight and nothing is to
-  be sent. Whatever wakes the loop (a timer, another caller, a cancelled block), the loop first takes the
-  connection back (:meth:`Loan.take`). So nothing else in the client needs to know of loans.
+* A connection is handed over only while its loop waits for I/O, and only if nothing is in flight and
+  nothing must be sent. Whatever wakes the loop (a timer, another caller, a cancelled block), the loop first
+  takes the connection back (:meth:`DirectConnection.take`). So nothing else in the client needs to know of
+  direct connections.
 * The thread makes one exchange at a time, in two steps: it sends the request, and it reads the reply. A
   handler of a signal that calls the client in between asks the loop.
 * The connection is in the *cell*, a list of at most one item. A step takes the item out, does its system
@@ -30,8 +31,8 @@ The rules:
 * A step ends within microseconds, if its thread gets a processor. The loop waits for the step until the
   lease of the session ends, and then ends the connection. The side that takes the claim of the exchange
   first concludes the exchange. While the loop waits, it serves no client of the process.
-* A loan is short (``LOAN_TIME``), because nobody reads while the thread pauses. So an event waits for at
-  most this time.
+* A hand-off is short (``HANDOFF_TIME``), because nobody reads while the thread pauses. So an event waits for
+  at most this time.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ from typing import Any, Protocol
 from ..protocol.constants import INT_MAX
 from .request import REQUEST_HEADER_SIZE, Request
 
-LOAN_TIME = 0.01
-"""Seconds. Long enough to make the price of a loan, two wake-ups of the loop, small for each of its calls."""
+HANDOFF_TIME = 0.01
+"""Seconds. Long enough to make the price of a hand-off, two wake-ups of the loop, small for each of its
+calls."""
 _LARGEST = 64 * 1024
-"""Bytes: the largest request on loan, and the size of one read. A kernel takes and gives this much at
-once."""
+"""Bytes: the largest request over a direct connection, and the size of one read. A kernel takes and gives
+this much at once."""
 _LEAST_LOOKS = 2000
 """The smallest number of looks at the socket for one step, even if the lease is over. A process that was
 stopped continues with a lease
@@ -64,29 +66,29 @@ _HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
 _REPLY = struct.Struct(">iiqi")  # the length of the frame, xid, zxid, error
 
 
-class Lender(Protocol):
-    """A client that can lend its connection. Its methods are called in its loop."""
+class ConnectionSource(Protocol):
+    """A client that can hand over its connection. Its methods are called in its loop."""
 
-    def lend(self) -> bool:
-        """Lend the connection, because the loop is about to wait. Returns False if the loop needs it."""
+    def hand_over(self) -> bool:
+        """Hand over the connection, because the loop is about to wait. Returns False if the loop needs it."""
 
     def take_back(self) -> None:
         """Take the connection back, because the loop continues."""
 
     def end_connection(self, reason: str) -> None:
-        """End the connection, because something wrong came or was done while it was lent."""
+        """End the connection, because something wrong came or was done while a thread had it."""
 
 
-class Borrower(Protocol):
-    """A thread that makes calls. Its methods are called in the loop of the lender."""
+class DirectCaller(Protocol):
+    """A thread that makes calls. Its methods are called in the loop of the source."""
 
-    def offer(self, lender: Lender) -> None:
-        """Have a connection lent when the loop waits next."""
+    def offer(self, source: ConnectionSource) -> None:
+        """Have a connection handed over when the loop waits next."""
 
-    def withdraw(self, lender: Lender) -> None:
+    def withdraw(self, source: ConnectionSource) -> None:
         """Forget an offer."""
 
-    def ended(self, loan: Loan, under_way: bool) -> None:
+    def ended(self, direct: DirectConnection, under_way: bool) -> None:
         """Learn that the loop has taken its connection back.
 
         :param under_way: whether it continues an exchange.
@@ -98,7 +100,7 @@ class TakenError(Exception):
 
 
 class Exchange:
-    """A request on loan, and its reply.
+    """A request over a direct connection, and its reply.
 
     :ivar outcomes: the outcomes of the steps: the number of bytes that were sent, then the bytes that came. A
         step that fails leaves its OSError, as the last outcome.
@@ -169,21 +171,21 @@ class Exchange:
         return True
 
 
-class Loan:
-    """A connection on loan.
+class DirectConnection:
+    """A connection that a thread uses itself.
 
     :param sock: the socket of the connection; it never waits.
     :param xid: the number of the last request.
     :param request_limit: bytes of the largest request; ``reply_limit``: of the largest reply.
     :ivar fileno: the file descriptor of the socket.
-    :ivar borrower: the thread that has the connection.
-    :ivar reader: the object that the borrower waits with; set by the borrower.
+    :ivar direct_caller: the thread that has the connection.
+    :ivar reader: the object that the direct caller waits with; set by the direct caller.
     """
 
     def __init__(
-        self, sock: socket.socket, xid: int, request_limit: int, reply_limit: int, borrower: Borrower
+        self, sock: socket.socket, xid: int, request_limit: int, reply_limit: int, direct_caller: DirectCaller
     ) -> None:
-        self.borrower = borrower
+        self.direct_caller = direct_caller
         self.fileno = sock.fileno()
         self.reader: Any = None
         self._send, self._receive = sock.send, sock.recv
@@ -248,7 +250,7 @@ class Loan:
                 exchange.outcomes.append(0)
             cell.append((exchange, None))
         except OSError as error:
-            # Its traceback holds this frame, and so the exchange, the loan and the wake-up of its borrower.
+            # Its traceback holds this frame, and so the exchange, this object and the wake-up of its caller.
             exchange.outcomes.append(error.with_traceback(None))
 
     @property

@@ -1,12 +1,15 @@
-"""Lends the connection of a client to a thread that makes one call after another (:mod:`.loan`).
+"""Hands the connection of a client to a thread that makes one call after another.
+
+:mod:`.direct_connection` is what the thread gets.
 
 The rules:
 
 * A thread is *regular* after a few calls, each of which has begun while nothing else was in flight. Then the
-  connection is offered to it after each reply, for ``LOAN_TIME``; the loop lends it when it waits next.
+  connection is offered to it after each reply, for ``HANDOFF_TIME``; the loop hands it over when it waits
+  next.
 * What the thread has done with the connection is noted when the loop takes it back, before the loop does
   anything else.
-* A client with an observer, a TLS connection or a connector of its own lends nothing.
+* A client with an observer, a TLS connection or a connector of its own hands over nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Any, Protocol
 
 import trio
 
-from .loan import LOAN_TIME, Borrower, Loan
+from .direct_connection import HANDOFF_TIME, DirectCaller, DirectConnection
 from .machine import SessionMachine
 from .request import Request
 
@@ -25,7 +28,7 @@ _REGULAR = 3
 
 
 class Keeper(Protocol):
-    """The part of :class:`.Runner` that lending needs; its members are described there."""
+    """The part of :class:`.Runner` that :class:`Handoff` needs; its members are described there."""
 
     machine: SessionMachine
     socket: socket.socket | None
@@ -44,29 +47,29 @@ class Keeper(Protocol):
     def end_connection(self, reason: str) -> None: ...
 
 
-class Lending:
-    """Lends one connection after the other.
+class Handoff:
+    """Hands over one connection after the other.
 
-    :ivar asker: the thread that has made the last call; None if it cannot borrow.
-    :ivar loan: the present one; None while the loop runs.
+    :ivar asker: the thread that has made the last call; None if it cannot call directly.
+    :ivar direct: the connection that is handed over now; None while the loop runs.
     :ivar _regular: the thread that calls in sequence, the number of its calls, and the time of the last one.
     :ivar _offering: the task that waits while the connection is offered.
     """
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
-        self.asker: Borrower | None = None
-        self.loan: Loan | None = None
-        self._regular: tuple[Borrower | None, int, float] = (None, 0, 0.0)
+        self.asker: DirectCaller | None = None
+        self.direct: DirectConnection | None = None
+        self._regular: tuple[DirectCaller | None, int, float] = (None, 0, 0.0)
         self._offering: trio.lowlevel.Task | None = None
 
     async def offer(self) -> None:
-        """Lend the connection for a while, if a single thread calls, in sequence."""
+        """Hand over the connection for a while, if a single thread calls, in sequence."""
         keeper = self._keeper
         asker, self.asker = self.asker, None
         now = trio.current_time()
         regular, count, since = self._regular
-        if asker is not regular or not keeper.in_sequence or now - since > LOAN_TIME:
+        if asker is not regular or not keeper.in_sequence or now - since > HANDOFF_TIME:
             count = 0
         self._regular = asker, count + 1, now
         if asker is None or count < _REGULAR or keeper.socket is None or keeper.is_observed:
@@ -74,7 +77,7 @@ class Lending:
         self._offering = trio.lowlevel.current_task()
         asker.offer(self)
         try:
-            with trio.move_on_after(LOAN_TIME):
+            with trio.move_on_after(HANDOFF_TIME):
                 await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
         finally:
             self._offering = None
@@ -86,7 +89,7 @@ class Lending:
         self.asker, self._regular = None, (None, 0, 0.0)  # a thread that has ended may have a wake-up
 
     def submit_late(self, request: Request[Any]) -> None:
-        """Send a request that the thread could not send over its loan. A request that is too large fails."""
+        """Send a request that the thread could not send itself. A request that is too large fails."""
         try:
             self._keeper.submit(request)
         except Exception as error:
@@ -94,20 +97,27 @@ class Lending:
 
     # --- for the loop ------------------------------------------------------------------------------------
 
-    def lend(self) -> bool:
-        keeper, borrower = self._keeper, self._regular[0]
-        if borrower is None or keeper.socket is None or not keeper.is_idle or not keeper.machine.is_quiet:
+    def hand_over(self) -> bool:
+        keeper, direct_caller = self._keeper, self._regular[0]
+        if (
+            direct_caller is None
+            or keeper.socket is None
+            or not keeper.is_idle
+            or not keeper.machine.is_quiet
+        ):
             return False
         data = keeper.machine.data
-        self.loan = Loan(keeper.socket, data.xid, data.request_limit, data.reply_limit, borrower)
+        self.direct = DirectConnection(
+            keeper.socket, data.xid, data.request_limit, data.reply_limit, direct_caller
+        )
         return True
 
     def take_back(self) -> None:
         offering, self._offering = self._offering, None
-        loan, self.loan = self.loan, None
+        direct, self.direct = self.direct, None
         try:
-            if loan is not None:
-                self._go_on(loan)
+            if direct is not None:
+                self._go_on(direct)
         finally:
             if offering is not None:
                 trio.lowlevel.reschedule(offering)
@@ -115,13 +125,13 @@ class Lending:
     def end_connection(self, reason: str) -> None:
         self._keeper.end_connection(reason)
 
-    def _go_on(self, loan: Loan) -> None:
+    def _go_on(self, direct: DirectConnection) -> None:
         machine, now = self._keeper.machine, trio.current_time()
-        done, open = loan.take(machine.data.lease.deadline)
-        if not done and open is None and now >= self._regular[2] + LOAN_TIME:
-            self._regular = None, 0, now  # its borrower has something else to do
+        done, open = direct.take(machine.data.lease.deadline)
+        if not done and open is None and now >= self._regular[2] + HANDOFF_TIME:
+            self._regular = None, 0, now  # its direct caller has something else to do
         if open is not None:
             open.adopt()
-        loan.borrower.ended(loan, open is not None)
+        direct.direct_caller.ended(direct, open is not None)
         machine.exchanged(done, open, now)
         self._keeper.go_on(open.unsent if open is not None else b"")
