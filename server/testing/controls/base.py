@@ -1,11 +1,11 @@
-"""The common base of the controls of one server and of several: the thread, and the time.
+"""The base of the controls of one server and of an ensemble: the thread, and the time.
 
 Each control runs in the thread of its servers. First the servers handle all messages that have reached them.
-The control returns when its effects have been sent. So it comes after everything that clients sent before it,
-and before everything that they send later. The decorator :func:`control` does all of that.
+The control returns when its effects have been sent. So a control comes after everything that clients sent
+before it, and before everything that they send later. The decorator :func:`control` ensures this.
 
-An error that says what a test did wrong, or found, loses the frames inside the control. Any other error may
-be a bug in this project: it keeps its frames, and pytest hides only those that carry a call to the server's
+An error about a mistake or a finding of the test loses the frames inside the control. Any other error may be
+a bug in this project, so it keeps its frames. pytest hides only the frames that carry a call to the server's
 thread.
 """
 
@@ -36,7 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 FURTHEST = 1_000_000_000
-"""Seconds that time may jump ahead at once, 30 years: the times of znodes are numbers of 64 bits."""
+"""The largest jump of time, in seconds (30 years). The times of znodes are numbers of 64 bits."""
 
 
 SHORT = (AssertionError, EnsembleError, UnknownSessionError, ZooKeeperError)
@@ -44,7 +44,7 @@ SHORT = (AssertionError, EnsembleError, UnknownSessionError, ZooKeeperError)
 
 
 def short(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
-    """Take the frames inside of a method from the errors in :data:`SHORT`."""
+    """Remove the frames inside a method from the errors in :data:`SHORT`."""
 
     @functools.wraps(method)
     def call(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -81,7 +81,7 @@ def control(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P
 
 
 def verb(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
-    """Make a method one of the verbs of an ensemble: its arguments are checked before anything is done."""
+    """Make a method a verb of an ensemble: its arguments are checked before the method does anything."""
     checks, signature = VERBS[method.__name__], inspect.signature(method)
 
     @short
@@ -123,8 +123,9 @@ class Base(ABC):
 
     @abstractmethod
     def _enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
-        """Write what the test does into the history.
+        """Write an action of the test into the history.
 
+        :param text: the action in words.
         :param session: the id of the session concerned; 0 for none.
         """
 
@@ -133,22 +134,22 @@ class Base(ABC):
     @property
     @abstractmethod
     def _time(self) -> tuple[Clock, float]:
-        """The clock, and what it showed at the start, in seconds."""
+        """The clock, and its time at the start, in seconds."""
 
     @abstractmethod
     def _next_stop(self, until: float, keep_alive: bool) -> float:
-        """Return the time of the clock, in seconds, at which something falls due next; ``until``, if that is
-        earlier.
+        """Return the time of the clock at which the next thing is due, in seconds; at most ``until``.
 
+        :param until: the latest time to return, in seconds.
         :param keep_alive: whether connected clients send their pings until then.
         """
 
     @abstractmethod
     def _do_what_is_due(self, within: float) -> bool:
-        """Do what is due now.
+        """Do the work that is due now.
 
-        :param within: seconds of work after which the rest may be left over.
-        :returns: whether all is done.
+        :param within: the seconds of work after which some work may be left.
+        :returns: whether all work is done.
         """
 
     def _now(self) -> float:
@@ -173,13 +174,15 @@ class Base(ABC):
 def advancing(
     controls: Base, seconds: float, keep_alive: bool = False, *, within: float = math.inf
 ) -> Generator[None, None, None]:
-    """Advance the clock in steps, as :meth:`.ServerClock.advance` says: from one deadline to the next, in the
-    thread of the servers.
+    """Advance the clock in steps, from one deadline to the next, as :meth:`.ServerClock.advance` says.
 
-    Other tasks may run between two steps. By then, everything that was due has happened. If another task
-    advances the clock meanwhile, both times add up.
+    Run the steps in the thread of the servers. Other tasks may run between two steps. At that time,
+    everything that was due has happened. If another task also advances the clock, the two times add up.
 
-    :param within: seconds of work after which a long step is cut into several.
+    :param controls: the controls of the servers.
+    :param seconds: how far to advance the clock.
+    :param keep_alive: whether connected clients count as if they had sent their pings on time.
+    :param within: the seconds of work after which a long step is cut into several steps.
     :raises ValueError: ``seconds`` is negative, or more than 30 years.
     """
     if not 0 <= seconds <= FURTHEST:
@@ -199,7 +202,7 @@ def advancing(
             leapt = clock.leapt
             yield
             until += clock.leapt - leapt
-        clock.wake()  # deadlines are nearer than was thought
+        clock.wake()  # deadlines are nearer than before
     finally:
         controls._flush()
 

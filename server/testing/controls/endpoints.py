@@ -2,9 +2,10 @@
 
 * An endpoint is a port. A connection through this port belongs to the endpoint, and its session has the name
   of the endpoint.
-* A cut, a pause or a delay of an endpoint affects all of its connections, also later ones, until ``resume``
-  or ``reset``. A restart of the server, or ``resume`` of the server, does not end it.
-* A server without endpoints runs none of this code.
+* A cut, a pause or a delay of an endpoint affects all of its present and later connections, until ``resume``
+  of the endpoint or ``reset``. A restart of the server does not end a cut, a pause or a delay. ``resume`` of
+  the server does not end it either.
+* A server without endpoints does not run this code.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from ..running import Running
 from .base import ServerBase, control
 
 _MOST = 1000
-"""Endpoints of one server: each is a socket."""
+"""The largest number of endpoints of one server. Each endpoint is a socket."""
 
 
 class Endpoint:
-    """An address of a server, for some of its clients; made by :meth:`.Controls.endpoint`.
+    """An address of a server for some of its clients. :meth:`.Controls.endpoint` makes it.
 
-    :ivar name: the name of its sessions in timelines.
+    :ivar name: the name in timelines of the sessions that connect here.
     :ivar host: the address, on this machine.
-    :ivar port: the port; the kernel has chosen it.
+    :ivar port: the port, which the kernel has chosen.
     """
 
     def __init__(self, controls: EndpointControls, name: str, address: tuple[str, int]) -> None:
@@ -47,16 +48,16 @@ class Endpoint:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def cut(self) -> None:
-        """Close its connections without a reply, and close each new one too, until :meth:`resume`.
+        """Close the present and new connections of the endpoint without a reply, until :meth:`resume`.
 
-        :raises ValueError: the server was started again after the endpoint was made, and no longer has it.
+        :raises ValueError: the server has restarted since the endpoint was made, and no longer has it.
         """
         self._controls._cut_endpoint(self.name)
 
     def pause(self) -> None:
-        """Stop all traffic on its connections, also on new ones, until :meth:`resume`. The connections stay
-        open.
+        """Stop all traffic on the present and new connections of the endpoint, until :meth:`resume`.
 
+        The connections stay open.
         The server reads nothing from these clients, not even pings, so their sessions expire by the server's
         clock.
 
@@ -65,27 +66,30 @@ class Endpoint:
         self._controls._pause_endpoint(self.name)
 
     def delay(self, seconds: float) -> None:
-        """Delay each request that arrives here, and each watch event that is sent from here, until
-        :meth:`resume`. Later messages on the same connection wait behind a delayed one. Pings and handshakes
-        are not delayed themselves.
+        """Delay each request that arrives here, and each event that is sent from here, until :meth:`resume`.
+
+        Later messages on the same connection wait behind a delayed message. A ping or a handshake gets no
+        delay of its own.
 
         :param seconds: the delay, in seconds on the server's clock.
-        :raises ValueError: ``seconds`` is not a positive number; and as for :meth:`cut`.
+        :raises ValueError: ``seconds`` is not a positive number, or the server no longer has the endpoint.
         """
         self._controls._delay_endpoint(self.name, seconds)
 
     def resume(self) -> None:
         """End :meth:`cut`, :meth:`pause` and :meth:`delay`, and handle the requests that arrived meanwhile.
 
-        A message that is delayed already keeps its delay.
+        A message that is already delayed keeps its delay.
 
-        :raises ValueError: as for :meth:`cut`.
+        :raises ValueError: the server has restarted since the endpoint was made, and no longer has it.
         """
         self._controls._resume_endpoint(self.name)
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
-        """Connect through this endpoint without a socket, and return the client's end. Call it only in the
-        server's thread."""
+        """Connect through this endpoint without a socket, and return the client's end.
+
+        Call this method only in the server's thread.
+        """
         return self._controls.running.open_stream(self.name)
 
 
@@ -94,13 +98,14 @@ class EndpointControls(ServerBase):
 
     @control
     def endpoint(self, name: str) -> Endpoint:
-        """Return the endpoint with this name: an address of this server for some of its clients. A test can
-        cut, pause and delay it separately. The first call with a name opens the endpoint. It is closed with
-        the server.
+        """Return the endpoint with this name: an address of this server for some of its clients.
 
-        :param name: the name, in timelines, of the sessions that connect there: a letter and up to 23
-            letters, digits, dots, dashes or underscores.
-        :raises ValueError: the name is malformed, or the server has 1,000 endpoints already.
+        A test can cut, pause and delay each endpoint separately. The first call with a name opens the
+        endpoint, and the end of the server closes it.
+
+        :param name: the name in timelines of the sessions that connect there: a letter and up to 23 letters,
+            digits, dots, dashes or underscores.
+        :raises ValueError: the name is malformed, or the server already has 1,000 endpoints.
         :raises OSError: no port can be bound.
         """
         running = self.running
@@ -108,7 +113,7 @@ class EndpointControls(ServerBase):
             return Endpoint(self, name, running.endpoints[name])
         check_name(name)
         if len(running.endpoints) >= _MOST:
-            raise ValueError(f"there are {_MOST:,} endpoints already; use one of them")
+            raise ValueError(f"the server already has {_MOST:,} endpoints; use one of them")
         found = Endpoint(self, name, running.server.open_endpoint(name))
         running.endpoints[name] = found.host, found.port
         running.observe(running.names)
@@ -128,7 +133,7 @@ class EndpointControls(ServerBase):
     @control
     def _delay_endpoint(self, name: str, seconds: float) -> None:
         if not 0 < seconds < math.inf:
-            raise ValueError(f"a delay is a positive number of seconds, not {seconds!r}")
+            raise ValueError(f"a delay must be a positive number of seconds, not {seconds!r}")
         self._begin(name, f"is slow by {seconds:g} s")
         self._end_delay(name)
         self.running.gate.add_injector(Latency(self.running, name, seconds, origin()))
@@ -154,7 +159,10 @@ class EndpointControls(ServerBase):
 class Latency(Injector):
     """Delays the messages that pass an endpoint.
 
-    :param origin: who asked for the delay (:mod:`..origin`).
+    :param running: the parts of the server.
+    :param endpoint: the name of the endpoint.
+    :param seconds: the delay, in seconds on the server's clock.
+    :param origin: the origin of the delay (:mod:`..origin`).
     """
 
     def __init__(self, running: Running, endpoint: str, seconds: float, origin: str) -> None:

@@ -35,8 +35,7 @@ from .waits import WaitControls
 
 @attrs.frozen(eq=False)
 class NemesisRun:
-    """A running nemesis. As a context manager it ends the nemesis and heals all faults at the end of the
-    block.
+    """A running nemesis. As a context manager, it ends the nemesis and heals all faults at its end.
 
     :ivar done: the faults so far, in words.
     """
@@ -64,7 +63,7 @@ def _named(members: Iterable[Member]) -> str:
 class EnsembleControls(WaitControls):
     """The controls of a pretend ensemble.
 
-    A server is named by its number, from 1; ``"leader"`` names the server that leads. Each method that takes
+    A server is named by its number, from 1. ``"leader"`` names the server that leads. Each method that takes
     a server raises :class:`TypeError` for an argument of another type, :class:`ValueError` for a server that
     does not exist, and :class:`EnsembleError` for ``"leader"`` while no server leads.
 
@@ -89,7 +88,7 @@ class EnsembleControls(WaitControls):
         return self._ensemble.leader().member if server == LEADER else self._ensemble.member(server)
 
     def _some(self, numbers: Iterable[ServerRef]) -> list[Member]:
-        """Return these servers; all of them if no server is named."""
+        """Return the servers with these numbers; all servers if no number is given."""
         return [self._member(number) for number in numbers] or list(self._ensemble.members.values())
 
     def _receive(self) -> None:
@@ -109,13 +108,15 @@ class EnsembleControls(WaitControls):
 
     @property
     def hosts(self) -> str:
-        """The connect string, with all servers."""
+        """The connect string with the addresses of all servers."""
         return self.running.host.hosts
 
     @property
     def url(self) -> str | None:
-        """The URL at which one of the running servers answers HTTP for the whole ensemble; None with
-        ``http_on_client_port=False``."""
+        """The URL of the HTTP API of the ensemble, at one of the running servers.
+
+        It is None with ``http_on_client_port=False``.
+        """
         return self.running.host.url
 
     @property
@@ -124,7 +125,7 @@ class EnsembleControls(WaitControls):
         return list(self.running.parts)
 
     def __getitem__(self, server: ServerRef) -> MemberControls:
-        """Return the controls of one server: faults, holds, pauses, its own connect string ...
+        """Return the controls of one server: faults, holds, pauses, its own connect string and more.
 
         :raises ValueError: there is no such server.
         """
@@ -143,15 +144,17 @@ class EnsembleControls(WaitControls):
 
     @control
     def leader(self) -> int | None:
-        """Return the number of the leader; None while no server leads. If two servers lead, return the one
-        that was elected later."""
+        """Return the number of the leader; None while no server leads.
+
+        If two servers lead, this is the server that was elected later.
+        """
         leaders = self._ensemble.leaders()
         return leaders[0].member.number if leaders else None
 
     @control
     def role(self, server: ServerRef) -> str:
-        """Return the role of a server: ``leader``, ``follower`` or ``observer``; without a leader ``looking``
-        or ``read-only``; after :meth:`kill` ``down``."""
+        """Return the role of a server. The role is ``leader``, ``follower`` or ``observer``. Without a leader
+        it is ``looking`` or ``read-only``, and after :meth:`kill` it is ``down``."""
         return self._member(server).role
 
     @control
@@ -161,8 +164,8 @@ class EnsembleControls(WaitControls):
 
     @control
     def troubles(self, server: ServerRef) -> list[str]:
-        """List the faults of a server that a test has begun and not ended: ``lags``, ``cut off``,
-        ``held up``, ``frozen``."""
+        """List the faults of a server that a test has begun and not ended. The faults are ``lags``, ``cut
+        off``, ``held up`` and ``frozen``."""
         member = self._member(server)
         return [
             text
@@ -182,7 +185,7 @@ class EnsembleControls(WaitControls):
 
     @control
     def zxid(self) -> int:
-        """Return the last zxid that is committed.
+        """Return the last committed zxid.
 
         :raises EnsembleError: no server leads.
         """
@@ -192,8 +195,8 @@ class EnsembleControls(WaitControls):
     def sessions(self, server: ServerRef | None = None) -> list[SessionInfo]:
         """List the live sessions.
 
-        :param server: list the sessions that this server knows, with its own connections. None lists those
-            that the leader knows, with the connections of all servers.
+        :param server: list the sessions that this server knows, with its own connections. None lists the
+            sessions that the leader knows, with the connections of all servers.
         :raises EnsembleError: no server leads.
         """
         if server is not None:
@@ -214,7 +217,7 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def expire(self, session: SessionRef) -> None:
-        """End a session at the leader, as if its timeout had passed. The other servers apply it from the log.
+        """End a session at the leader, as if its timeout had passed. The others apply the end from the log.
 
         :raises UnknownSessionError: the leader knows no such session.
         :raises EnsembleError: no server leads.
@@ -238,15 +241,15 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def move(self, session: SessionRef, server: ServerRef) -> None:
-        """Move a client to another server: close its connection, and let all other servers refuse the client
-        until it has connected to this one. Does nothing if the client is connected to this server.
+        """Move a client to another server, the target. Do nothing if the client is connected to the target.
+        Close the client's connection, and let all other servers refuse the client until it has connected to
+        the target. The connect string of the client must name the target. While the target lags behind what
+        the client has seen, the client waits. If the target stops serving clients, the other servers accept
+        the client again.
 
-        The connect string of the client must name this server. The client waits while this server lags behind
-        what the client has seen. If this server stops serving clients, the other servers accept the client
-        again.
-
+        :param server: the target.
         :raises UnknownSessionError: no server knows such a session.
-        :raises EnsembleError: this server does not serve clients now.
+        :raises EnsembleError: the target does not serve clients now.
         """
         session_id, member = self._known(session), self._member(server)
         self._enter(f"move {session_text(session_id)} to server {member.number}", session_id)
@@ -273,7 +276,7 @@ class EnsembleControls(WaitControls):
 
     def dump(self, path: str = "/", *, form: Literal["flat", "nested", "nodes"] = "flat") -> dict[str, Any]:
         """Return the leader's znodes at and below ``path``, in a form of :meth:`.Controls.dump`. For another
-        server use ``ensemble[2].dump()``.
+        server, use for example ``ensemble[2].dump()``.
 
         :raises ValueError: unknown form.
         :raises EnsembleError: no server leads.
@@ -291,7 +294,7 @@ class EnsembleControls(WaitControls):
         return self._leading().snapshot()
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Replace the tree by a copy of a tree, through the log: see :meth:`.Controls.restore`."""
+        """Replace the tree by the tree of a snapshot, through the log: see :meth:`.Controls.restore`."""
         self._leading().restore(snapshot)
 
     def _leading(self) -> MemberControls:
@@ -301,13 +304,13 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def lag(self, server: ServerRef, seconds: float | None = None, *, upto: int | None = None) -> None:
-        """Let a server lag behind the log until :meth:`catch_up`: it answers reads with old data, and it does
-        not answer requests that need the log.
+        """Let a server lag behind the log until :meth:`catch_up`. The server answers reads with old data, and
+        does not answer requests that need the log.
 
-        :param seconds: how long after the leader the server applies each entry of the log; it is rounded to
-            whole ms. None: the server applies nothing more.
-        :param upto: the last zxid that the server applies. The default is the last one that it has applied
-            already, and no limit with ``seconds``.
+        :param seconds: how long after the leader the server applies each entry of the log, rounded to whole
+            ms. None: the server applies no further entry.
+        :param upto: the last zxid that the server applies. The default is the last zxid that the server has
+            applied. With ``seconds``, the default is no limit.
         :raises ValueError: the delay is not above 0.
         """
         member = self._member(server)
@@ -317,7 +320,7 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def catch_up(self, *servers: ServerRef) -> None:
-        """End :meth:`lag` of these servers, or of all. They apply the entries that wait."""
+        """End :meth:`lag` of these servers, or of all servers. They apply the entries that wait."""
         members = self._some(servers)
         self._enter(f"catch up {_named(members if servers else ())}")
         self._ensemble.catch_up(members)
@@ -326,9 +329,9 @@ class EnsembleControls(WaitControls):
     def isolate(self, server: ServerRef, *, silent: bool = True) -> None:
         """Cut a server off from all other servers. Its clients stay connected.
 
-        :param silent: True: its links stay open but carry nothing, so both sides notice only after
-            ``sync_limit`` ticks. False: its links are reset, and the server closes its clients' connections
-            at once.
+        :param silent: True: the links of the server stay open but carry nothing, so both sides notice the cut
+            only after ``sync_limit`` ticks. False: the links are reset, and the server closes its clients'
+            connections at once.
         """
         member = self._member(server)
         self._enter(f"server {member.number} is cut off, {'silently' if silent else 'by resets'}")
@@ -336,32 +339,33 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def partition(self, *groups: Iterable[ServerRef], silent: bool = True) -> None:
-        """Cut all links between servers of different groups. Servers that are not named are one more group.
+        """Cut all links between servers of different groups. Servers without a group make one more group.
 
-        :param silent: as for :meth:`isolate`.
+        :param silent: whether the links stay open but carry nothing; see :meth:`isolate`.
         :raises ValueError: a server is in two groups, or no server is named.
         """
         parts = [[self._member(number) for number in group] for group in groups]
         if not any(parts):
-            raise ValueError("partition needs a group of servers, such as [1, 2]: nothing would be cut")
+            raise ValueError(
+                "partition needs a group of servers, such as [1, 2]; otherwise it would cut nothing"
+            )
         self._enter(f"partition {' | '.join(str([m.number for m in part]) for part in parts)}")
         self._ensemble.partition(parts, silent)
 
     @control_verb
     def heal(self, *servers: ServerRef) -> None:
-        """Restore the links that were cut: the links of these servers, or all."""
+        """Restore the cut links of these servers, or all cut links."""
         members = self._some(servers)
         self._enter(f"heal {_named(members if servers else ())}")
         self._ensemble.heal(members)
 
     @control_verb
     def holdup(self, server: ServerRef) -> None:
-        """Hold up everything that a follower or an observer sends to the leader, until :meth:`releaseup`: its
-        acks, its reports of clients, and the writes and syncs of its own clients. Messages from the leader
-        still arrive, so the server applies the log and answers reads.
-
-        After ``sync_limit`` ticks the leader closes the link. Then the server closes its clients'
-        connections, and can neither follow nor lead.
+        """Hold up everything that a follower or an observer sends to the leader, until :meth:`releaseup`. The
+        held messages are the server's acks, its reports of clients, and the writes and syncs of its own
+        clients. Messages from the leader still arrive, so the server applies the log and answers reads. After
+        ``sync_limit`` ticks the leader closes the link. Then the server closes its clients' connections, and
+        can neither follow nor lead.
 
         :raises EnsembleError: the server leads; use :meth:`isolate` instead.
         """
@@ -371,8 +375,8 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def releaseup(self, *servers: ServerRef) -> None:
-        """End :meth:`holdup` of these servers, or of all. The held messages arrive, unless the leader has
-        closed the link meanwhile."""
+        """End :meth:`holdup` of these servers, or of all servers. The held messages arrive, unless the leader
+        has closed the link meanwhile."""
         members = self._some(servers)
         self._enter(f"release up {_named(members if servers else ())}")
         self._ensemble.release_up(members)
@@ -396,13 +400,14 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def kill(self, server: ServerRef, pending: Pending | None = None) -> None:
-        """Kill a process: its connections are closed, and its port refuses new ones.
+        """Kill a process: its connections are closed, and its port refuses new connections.
 
-        :param pending: for a leader, what happens to writes that are proposed and not committed.
-            ``"applied"``: other servers have logged them, and the next leader commits them. ``"lost"``: no
-            other server has them. None: it depends on which servers have them (:meth:`hold_acks`,
+        :param pending: for a leader: the fate of the writes that are proposed and not committed.
+            ``"applied"``: other servers have logged these writes, and the next leader commits them.
+            ``"lost"``: no other server has these writes. None: the fate depends on which servers have these
+            writes (:meth:`hold_acks`,
             :meth:`hold_proposals`).
-        :raises ValueError: ``pending`` is given, and the server does not lead.
+        :raises ValueError: ``pending`` is given, but the server does not lead.
         """
         member = self._member(server)
         self._enter(f"kill server {member.number}" + (f", what is pending is {pending}" if pending else ""))
@@ -410,23 +415,24 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def start(self, server: ServerRef, *, observer: bool = False) -> None:
-        """Start a process that was killed, on the same port. It brings its log up to date, and has no
-        connections. Pauses and refusals ended with the old process; faults and holds stay.
+        """Start a killed process on the same port, or start a further server. A restarted process brings its
+        log up to date, and has no connections. Pauses and refusals ended with the old process; faults and
+        holds stay.
 
-        With a new number, start a further server. Its address comes from its line in the configuration.
-        Without a line it follows without a vote, until :meth:`reconfig` lets it join.
+        A new number starts a further server. The address of this server comes from its line in the
+        configuration. A server without a line follows without a vote, until :meth:`reconfig` lets it join.
 
         :param observer: whether a further server without a line is an observer.
-        :raises EnsembleError: the server runs already.
-        :raises ValueError: no server can have this number; or ``observer`` is given, and the server has a
-            line or existed before.
+        :raises EnsembleError: the server already runs.
+        :raises ValueError: no server can have this number; or ``observer`` is given, but the server has a
+            line in the configuration or existed before.
         :raises OSError: the address of a further server cannot be bound.
         """
         if observer and (
             server == LEADER or server in self._ensemble.config.members or server in self.running.parts
         ):
             raise ValueError(
-                "observer is for a further server without a line in the configuration: leave it out"
+                "observer is only for a further server without a line in the configuration: leave it out"
             )
         if server != LEADER and server not in self.running.parts:
             self.running.add(self._ensemble.config.members.get(server) or joiner(server, observer))
@@ -447,9 +453,8 @@ class EnsembleControls(WaitControls):
         *,
         from_config: int = -1,
     ) -> str:
-        """Change the members through the leader, like a client that has all permissions.
-
-        This needs ``reconfig_enabled=True``. The leader may resign because of the change.
+        """Change the members through the leader, like a client that has all permissions. The ensemble must
+        have ``reconfig_enabled=True``. The leader may resign because of the change.
 
         :param joining: the lines of servers that join or change, such as
             ``server.4=host:2888:3888:participant;2181``, separated by commas. Only the port of the address
@@ -478,9 +483,9 @@ class EnsembleControls(WaitControls):
         """Elect a new leader at once: the present leader resigns, and the next epoch begins. All connections
         are closed.
 
-        :param to: the new leader. None takes another server than before, if one has the whole log.
+        :param to: the new leader. None takes another server than before, if such a server has the whole log.
         :returns: the number of the new leader.
-        :raises EnsembleError: there is no quorum, or this server cannot lead it.
+        :raises EnsembleError: there is no quorum, or the server ``to`` cannot lead the quorum.
         """
         member = None if to is None else self._member(to)
         self._enter("elect" if member is None else f"elect server {member.number}")
@@ -489,8 +494,8 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def roll(self) -> None:
-        """Restart all servers, one after the other, and the leader last. When it returns, there is a
-        leader."""
+        """Restart all servers, one after the other, the leader last. When the call returns, a server
+        leads."""
         self._enter("rolling restart")
         leader = self._ensemble.leader().member
         for member in sorted(self._ensemble.members.values(), key=lambda member: member is leader):
@@ -502,13 +507,13 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def nemesis(self, seed: int, rate: float = 1.0) -> NemesisRun:
-        """Inject random faults from now on, until :meth:`calm`: servers lag, are cut off, freeze, die, lose
+        """Inject random faults from now on, until :meth:`calm`. Servers lag, are cut off, freeze, die, lose
         their leader, and recover.
 
-        :param seed: the same seed gives the same faults.
+        :param seed: the seed of the random decisions. The same seed gives the same faults.
         :param rate: the average number of faults per second of the servers' clock.
-        :returns: the list of faults so far. It is also a context manager, which calls :meth:`calm` at its
-            end.
+        :returns: the running nemesis, with the list of faults so far. As a context manager, it calls
+            :meth:`calm` at the end of the block.
         :raises ValueError: the rate is not above 0.
         """
         nemesis = Nemesis(self._ensemble, seed, rate, mark())
@@ -518,10 +523,8 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def calm(self) -> None:
-        """End a nemesis and all other faults: all servers run, reach each other and follow a leader.
-
-        If there is a leader, it stays. Otherwise a new leader is elected at once, as by :meth:`elect`.
-        """
+        """End a nemesis and all other faults: all servers run, reach each other and follow a leader. If a
+        server leads, it still leads. If no server leads, the servers elect a leader at once."""
         self._enter("calm")
         self._ensemble.nemesis = None
         heal_all(self._ensemble)
@@ -530,8 +533,8 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def hold_proposals(self) -> None:
-        """Keep the proposals of writes in the leader: no other server has these writes, so they are lost if
-        the leader is lost. The hold ends with :meth:`release_acks`, and when another server leads.
+        """Keep the proposals of writes in the leader until :meth:`release_acks`, or until another server
+        leads. No other server has these writes, so the writes are lost if the leader is lost.
 
         :raises EnsembleError: no server leads.
         """
@@ -540,8 +543,8 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def hold_acks(self) -> None:
-        """Keep the acks of writes from the leader: all servers have logged these writes, but no client sees
-        them yet. The next leader commits them. The hold ends as that of :meth:`hold_proposals` does.
+        """Keep the acks of writes from the leader until :meth:`release_acks`, or until another server leads.
+        All servers have logged these writes, but no client sees the writes yet. The next leader commits them.
 
         :raises EnsembleError: no server leads.
         """
@@ -550,7 +553,7 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def release_acks(self) -> None:
-        """End :meth:`hold_proposals` or :meth:`hold_acks`: the proposed writes are committed."""
+        """End :meth:`hold_proposals` and :meth:`hold_acks`: the leader commits the proposed writes."""
         self._enter("release acks")
         self._ensemble.release_acks()
 
@@ -558,7 +561,7 @@ class EnsembleControls(WaitControls):
 
     @verb
     def advance(self, seconds: float, *, keep_alive: bool = False) -> None:
-        """Advance the clock of all servers. When it returns, everything that was due by then has happened.
+        """Advance the clock of all servers. At the return, everything that was due by then has happened.
 
         :param keep_alive: whether to treat connected clients as if they had sent their pings on time.
         :raises ValueError: ``seconds`` is negative, or more than 30 years.
@@ -570,15 +573,15 @@ class EnsembleControls(WaitControls):
         return self.running.host.clock, self.running.started
 
     def _next_stop(self, until: float, keep_alive: bool) -> float:
-        """With ``keep_alive`` pings need no steps, as with a single server."""
+        """Return the time of the next step. With ``keep_alive``, pings need no steps."""
         host, now = self.running.host, self.running.host.clock.now()
         if not keep_alive:
             return min(max(host.next_deadline(), now), until)
-        for number in self.running.parts:  # who is gone by now was not heard of later
+        for number in self.running.parts:  # a client that is gone by now has sent no later ping
             self._member(number).report(self.running.now_ms())
         self._keep_alive(until)
         stop = min(max(host.next_deadline(), now), until)
-        self._keep_alive(stop)  # who is gone by then sends nothing after that
+        self._keep_alive(stop)  # a client that is gone by then sends no later ping
         return stop
 
     def _do_what_is_due(self, within: float) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FaultControls(ServerBase):
-    """The controls of faults: planned ones, and chaos."""
+    """The controls of planned faults, and of chaos."""
 
     @control
     def fault(
@@ -32,28 +32,29 @@ class FaultControls(ServerBase):
         seconds: float | None = None,
         required: bool = True,
     ) -> Fault:
-        """Inject a fault into the requests that match. The result is a context manager: the fault is active
-        inside its ``with`` block.
+        """Inject a fault into the requests that match.
+
+        The result is a context manager, and the fault is active inside its ``with`` block.
 
         :param op: the operation, such as ``"create"`` (every kind of create), ``"get_data"`` or ``"multi"``;
-            or several operations. None for every operation except ping.
+            or several operations. None means every operation except ping.
         :param path: a glob for the path in the request: ``*`` is any text without a slash, ``**`` is any
             text. The request of a sequential create has a path without the number. A multi matches if one of
             its paths matches.
-        :param session: only requests of this session.
+        :param session: affect only requests of this session.
         :param nth: the number of the first matching request to affect, from 1.
-        :param times: how many matching requests to affect; None for all from ``nth`` on.
-        :param when: ``"before"``: the fault happens instead of the request, which is not applied.
-            ``"after"``: the request is applied first.
+        :param times: how many matching requests to affect; None affects all from number ``nth`` on.
+        :param when: ``"before"``: the fault happens, and the request is not applied. ``"after"``: the request
+            is applied, and then the fault happens.
         :param action: ``"disconnect"``: the connection is cut without a reply. ``"drop_reply"``: there is no
             reply; the connection stays open, but the server reads and sends nothing more on it. ``"error"``:
-            the reply is ``error``. ``"delay"``: for ``seconds``, the server handles nothing (before) or sends
-            nothing (after) on this connection. ``"expire"``: the session ends, without a reply.
+            the reply is ``error``. ``"delay"``: for ``seconds``, the server handles no request (``"before"``)
+            or sends nothing (``"after"``) on this connection. ``"expire"``: the session ends without a reply.
         :param error: a class of :mod:`pyzk.protocol.errors`, or a negative error code.
         :param seconds: the delay, in seconds on the server's clock.
         :param required: whether the end of the ``with`` block raises :class:`.faults.FaultNeverFired` if no
             request was affected.
-        :raises ValueError: unknown operation, or arguments that exclude each other.
+        :raises ValueError: an operation is unknown, or arguments exclude each other.
         :raises UnknownSessionError: there is no such session.
         """
         return Fault(
@@ -90,28 +91,31 @@ class FaultControls(ServerBase):
         path: str | None = None,
         session: SessionRef | None = None,
     ) -> Chaos:
-        """Inject random faults from now on, until ``end()`` of the result. The result is also a context
-        manager. The same seed and the same requests give the same faults: see the rules in :mod:`.chaos`.
+        """Inject random faults from now on, until ``end()`` of the result.
+
+        The result is also a context manager. The same seed and the same requests give the same faults:
+        :mod:`.chaos` has the rules.
 
         :param seed: the seed of all random decisions.
-        :param disconnect: probability that a request is lost and its connection is cut.
-        :param lose_reply: probability that a request is applied and its connection is cut before the reply.
-        :param silence: probability that a request is applied and the server then reads and sends nothing more
-            on its connection.
-        :param delay_request: probability that a request is handled later; later messages of the connection
+        :param disconnect: the probability that a request is lost and its connection is cut.
+        :param lose_reply: the probability that a request is applied and its connection is cut before the
+            reply.
+        :param silence: the probability that a request is applied, and that the server then reads and sends
+            nothing more on its connection.
+        :param delay_request: the probability that a request is handled later. Later messages of the
+            connection wait.
+        :param delay_reply: the probability that a request is answered later.
+        :param expire: the probability that a request is lost and its session ends.
+        :param delay_event: the probability that a watch event is sent later. Later messages of the connection
             wait.
-        :param delay_reply: probability that a request is answered later.
-        :param expire: probability that a request is lost and its session ends.
-        :param delay_event: probability that a watch event is sent later; later messages of the connection
-            wait.
-        :param refuse: probability that a handshake is lost and its connection is cut.
-        :param lose_session: probability that a session is granted or resumed, and the connection is cut
+        :param refuse: the probability that a handshake is lost and its connection is cut.
+        :param lose_session: the probability that a session is granted or resumed, and the connection is cut
             before the answer.
         :param longest: the longest delay, in seconds on the server's clock.
-        :param op: only requests of these operations, as for :meth:`fault`.
-        :param path: only requests and events with such a path, and no handshakes: a glob, as for
-            :meth:`fault`.
-        :param session: only messages of this session.
+        :param op: affect only requests of these operations, as for :meth:`fault`.
+        :param path: a glob, as for :meth:`fault`: affect only requests and events with a matching path, and
+            no handshakes.
+        :param session: affect only messages of this session.
         :raises ValueError: a probability is not from 0 to 1, no probability is above 0, or an operation is
             unknown.
         :raises UnknownSessionError: there is no such session.

@@ -1,4 +1,4 @@
-"""The controls of the history, of one server or of an ensemble: as entries, as text, as advice."""
+"""The controls of the history of a server or an ensemble: as entries, as text and as advice."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ class HistoryControls(Base):
 
     @control
     def advice(self) -> list[Finding]:
-        """List what clients do wrong and how to do it right, as far as the history shows it
-        (docs/advisor.md).
+        """List what clients do wrong and how to do it right, as the history shows it (docs/advisor.md).
 
-        The first call reads the whole history, and a later call reads the new entries. Entries that the
-        history has dropped before a call are not read. The list is empty with ``record=False``.
+        The first call reads the whole history, and a later call reads the new entries. A call does not see
+        entries that the history has already dropped. The list is empty with ``record=False``.
         """
         return self.running.advice()
 
@@ -53,17 +52,17 @@ class HistoryControls(Base):
         path: str | None = None,
         since: float = 0.0,
     ) -> list[Entry]:
-        """List the entries of the history that meet all conditions, the oldest first. The list is empty with
-        ``record=False``.
+        """List the entries of the history that meet all conditions, the oldest first.
 
-        In the history of an ensemble, the field ``server`` of an entry says where it happened.
+        The list is empty with ``record=False``. In the history of an ensemble, the field ``server`` of an
+        entry names the server where the entry happened.
 
-        :param session: only entries of this session, which may be over.
-        :param kind: only entries of this kind or these kinds: see :class:`.history.Entry`.
-        :param op: only this operation, as for :meth:`fault`.
-        :param path: only these paths: a glob, as for :meth:`fault`.
-        :param since: only entries from this time on, in seconds on the server's clock since its start.
-        :raises ValueError: unknown kind or operation.
+        :param session: list only entries of this session, which may be over.
+        :param kind: list only entries of this kind or these kinds: see :class:`.history.Entry`.
+        :param op: list only entries of this operation, as for :meth:`fault`.
+        :param path: a glob, as for :meth:`fault`: list only entries with a matching path.
+        :param since: list only entries from this time on, in seconds on the server's clock since its start.
+        :raises ValueError: a kind or an operation is unknown.
         """
         if session is not None:
             session = find(self.running.each(), session)
@@ -73,7 +72,7 @@ class HistoryControls(Base):
 
     @control
     def note(self, text: str) -> None:
-        """Write a line into the history, which the timeline then shows."""
+        """Write a line into the history. The timeline then shows this line."""
         self._enter(text, kind="note")
 
     @control
@@ -86,14 +85,16 @@ class HistoryControls(Base):
         limit: int | None = None,
         since: float = 0.0,
     ) -> str:
-        """Return the history as text, with one column for each session. In the timeline of an ensemble, each
-        line has the number of its server. The text has at most 1 MiB: the first lines are left out.
+        """Return the history as text, with one column for each session.
 
-        :param sessions: show the lines of these sessions; None for all.
+        In the timeline of an ensemble, each line has the number of its server. The text has at most 1 MiB.
+        From a longer text, the first lines are left out.
+
+        :param sessions: show the lines of these sessions; None shows the lines of all sessions.
         :param pings: whether to show pings.
-        :param width: the width in characters, at least 60. If the sessions have no room for a column each,
-            each line names its session. The default is 120, or what up to 12 columns need.
-        :param limit: show at most this number of lines, the last ones.
+        :param width: the width in characters, at least 60. If the width is too small for a column for each
+            session, each line names its session. The default is 120, or the width that up to 12 columns need.
+        :param limit: show only this number of lines, from the end of the history.
         :param since: show only entries from this time on, in seconds on the server's clock since its start.
         """
         ids = None if sessions is None else [find(self.running.each(), session) for session in sessions]
@@ -103,8 +104,9 @@ class HistoryControls(Base):
 def timeline_of(
     controls: HistoryControls, *, since: float = 0.0, until: float = inf, **options: Any
 ) -> Generator[None, None, str]:
-    """Draw the timeline of :meth:`HistoryControls.format_timeline` in steps, for callers in the server's
-    thread that let other tasks run between two steps.
+    """Draw the timeline of :meth:`HistoryControls.format_timeline` in steps.
+
+    Callers in the server's thread can let other tasks run between two steps.
 
     :param since: the time of the first entries, in seconds on the server's clock since its start.
     :param until: the time of the last entries, in seconds on the server's clock since its start.

@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 class MemberControls(Controls):
-    """The controls of one server of an ensemble. It has its own port, and all controls of a single server.
+    """The controls of one server of an ensemble, which has its own port and all controls of a single server.
 
-    Writes go through the leader: ``load``, ``restore`` and ``expire`` take effect here when this server
+    Writes pass through the leader: ``load``, ``restore`` and ``expire`` take effect here when this server
     applies them.
     """
 
@@ -49,7 +49,7 @@ class MemberControls(Controls):
         return self.ensemble._wait(wait)
 
     def open_stream(self) -> trio.abc.HalfCloseableStream:
-        """Connect without a socket, in the trio run of :func:`open_ensemble`, and return the client's end."""
+        """Connect without a socket in the trio run of :func:`open_ensemble`; return the client's end."""
         return self.running.open_stream()
 
     def writer(self) -> Engine:
@@ -79,13 +79,15 @@ class MemberControls(Controls):
         :raises ValueError: ``keep_data`` is False.
         """
         if not keep_data:
-            raise ValueError("a server of an ensemble gets its data from the others: leave keep_data=True")
+            raise ValueError(
+                "a server of an ensemble gets its data from the other servers: use keep_data=True"
+            )
         self.ensemble.kill(self.number)
         self.ensemble.start(self.number)
 
     def reset(self) -> None:
-        """Not possible for one server of an ensemble.
+        """Raise an error, because one server of an ensemble cannot be reset alone.
 
         :raises EnsembleError: always.
         """
-        raise EnsembleError("one server cannot be reset alone: start another ensemble, which takes some ms")
+        raise EnsembleError("one server cannot be reset alone: start a new ensemble, which takes some ms")

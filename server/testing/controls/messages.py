@@ -33,25 +33,25 @@ class MessageControls(ServerBase):
         :param kind: ``"request"``: the request has not arrived yet. ``"reply"``: the request was handled, but
             the reply is not sent yet. ``"event"``: a watch has fired, but the event is not sent yet.
             ``"handshake"``: a client has asked for a session, and has no answer yet.
-        :param op: only requests and replies of this operation, as for :meth:`fault`.
-        :param path: only this path: a glob, as for :meth:`fault`. For events it is the path of the event.
-        :param session: only messages of this session.
-        :param times: how many messages are held at most; None for all.
-        :param seconds: how long each message is held, in seconds on the server's clock; None for until it is
-            released.
+        :param op: hold only requests and replies of this operation, as for :meth:`fault`.
+        :param path: a glob, as for :meth:`fault`: hold only messages with a matching path.
+        :param session: hold only messages of this session.
+        :param times: the largest number of messages to hold; None holds all messages.
+        :param seconds: how long each message is held, in seconds on the server's clock; None holds a message
+            until it is released.
         :returns: the number of this hold, for :meth:`stop_holding`.
-        :raises ValueError: unknown kind or operation, a number out of range, or a filter that this kind of
-            message does not have.
+        :raises ValueError: a kind or an operation is unknown, a number is out of range, or messages of this
+            kind do not have such a filter.
         :raises UnknownSessionError: there is no such session.
         """
         if kind not in MESSAGE_KINDS:
-            raise ValueError(f"kind is one of {', '.join(MESSAGE_KINDS)}, not {kind!r}")
+            raise ValueError(f"kind must be one of {', '.join(MESSAGE_KINDS)}, not {kind!r}")
         if op is not None and kind not in ("request", "reply"):
             raise ValueError(f"op= selects requests and replies; leave it out for kind={kind!r}")
         if path is not None and kind == "handshake":
-            raise ValueError("a handshake has no path; leave path= out, or name its session")
+            raise ValueError("a handshake has no path; leave path= out, or give session=")
         if times is not None and times < 1:
-            raise ValueError(f"times counts from 1, not {times}")
+            raise ValueError(f"times must be at least 1, not {times}")
         if seconds is not None and not 0 <= seconds < math.inf:
             raise ValueError(f"seconds must be a number of at least 0, not {seconds}")
         session_id = None if session is None else self._find(session).id
@@ -72,12 +72,13 @@ class MessageControls(ServerBase):
 
     @control
     def release(self, *numbers: int) -> None:
-        """Release held messages in the given order. A test reorders messages by giving another order.
+        """Release held messages in the given order. With another order, a test reorders the messages.
 
-        Each message is followed by the messages that only waited behind it.
+        Messages that only waited behind a message follow it.
 
-        :param numbers: numbers of messages from :meth:`held`; without numbers all of them, the oldest first.
-        :raises ValueError: no message with this number is held; then nothing is released.
+        :param numbers: numbers of messages from :meth:`held`; without numbers, all messages are released, the
+            oldest first.
+        :raises ValueError: no message with this number is held. Then no message is released.
         """
         gate = self.running.gate
         self._enter(f"release {', '.join(map(str, numbers)) or 'everything'}")
@@ -85,12 +86,12 @@ class MessageControls(ServerBase):
 
     @control
     def lose(self, *numbers: int) -> None:
-        """Drop held messages, as if the network had lost them. The messages that waited behind them pass.
+        """Drop held messages, as if the network had lost them. Messages that waited behind them pass.
 
         A connection whose handshake is lost never gets an answer.
 
         :param numbers: numbers of messages from :meth:`held`.
-        :raises ValueError: no message with this number is held; then nothing is lost.
+        :raises ValueError: no message with this number is held. Then no message is lost.
         """
         self.running.gate.lose(numbers)
 

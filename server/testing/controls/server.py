@@ -29,12 +29,13 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @property
     def ensemble(self) -> EnsembleControls | None:
-        """The controls of all servers, if this is one of an ensemble."""
+        """The controls of the ensemble to which this server belongs; None for a single server."""
         return None
 
     def advance(self, seconds: float, *, keep_alive: bool = False) -> None:
-        """Advance the server's clock, as ``clock.advance`` does. When it returns, everything that was due by
-        then has happened.
+        """Advance the server's clock, as ``clock.advance`` does.
+
+        When the call returns, everything that was due by then has happened.
 
         :param keep_alive: whether to treat connected clients as if they had sent their pings on time.
         :raises ValueError: ``seconds`` is negative, or more than 30 years.
@@ -50,7 +51,7 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @property
     def port(self) -> int:
-        """The port: the configured one, or the one that the kernel has chosen."""
+        """The configured port, or the port that the kernel has chosen."""
         return self.running.server.address[1]
 
     @property
@@ -60,8 +61,10 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @property
     def url(self) -> str | None:
-        """The URL at which the server answers HTTP: ``http://127.0.0.1:PORT/``; None with
-        ``http_on_client_port=False``."""
+        """The URL at which the server answers HTTP: ``http://127.0.0.1:PORT/``.
+
+        It is None with ``http_on_client_port=False``.
+        """
         return self.running.server.url
 
     @property
@@ -77,9 +80,11 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
         return self.running.clock, self.running.started
 
     def _next_stop(self, until: float, keep_alive: bool) -> float:
-        """With ``keep_alive`` time stops where a timer or the end of another session may change which
-        clients are connected. The pings in between need no steps, because only the last ping of a client
-        counts."""
+        """Return the time of the next step.
+
+        With ``keep_alive``, a step ends where a timer or the end of another session may change which clients
+        are connected. The pings in between need no steps, because only the last ping of a client counts.
+        """
         running = self.running
         sessions, service, now = running.engine.sessions, running.service, running.clock.now()
         if not keep_alive:
@@ -88,7 +93,7 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
         for session in kept:
             sessions.touch(session, service.at(until))
         stop = min(max(min(service.next_timer(), sessions.next_deadline() / 1000), now), until)
-        for session in kept:  # who is gone by then sends nothing after that
+        for session in kept:  # a client that is gone by then sends no later ping
             sessions.touch(session, service.at(stop))
         return stop
 
@@ -99,7 +104,7 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
         return within == math.inf or running.service.next_deadline() > now
 
     def _is_heard(self, session: Session) -> bool:
-        """Whether a session has a client, which is not paused."""
+        """Return whether a session has a client that is not paused."""
         client = self.running.engine.client_of(session)
         return isinstance(client, Connection) and not self.running.gate.is_paused(client)
 
@@ -107,12 +112,12 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @control
     def restart(self, *, keep_data: bool) -> None:
-        """Restart the server, as clients see it: it closes every connection, and accepts new ones.
+        """Restart the server, as clients see it: it closes every connection, then accepts new connections.
 
         The restart ends pauses and refusals. Faults and the history stay.
 
-        :param keep_data: whether the tree and the sessions survive, as with a real server that has its data
-            on disk; each session then has its whole timeout again. If False, the server is empty, and answers
+        :param keep_data: True: the tree and the sessions survive, as with a real server that has its data on
+            disk, and each session has its whole timeout again. False: the server is empty, and answers
             clients that their sessions have expired.
         """
         self._enter(f"restart, data {'kept' if keep_data else 'lost'}")
@@ -131,9 +136,11 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @control
     def reset(self) -> None:
-        """Make the server like a fresh one on the same port: without znodes, sessions, connections, faults,
-        holds, pauses, names of sessions and history. Its time counts from 0 again. Endpoints stay open, but
-        their cuts, pauses and delays end."""
+        """Make the server like a fresh server on the same port.
+
+        The server then has no znodes, sessions, connections, faults, holds, pauses, names of sessions or
+        history. Its time counts from 0 again. Endpoints stay open, but their cuts, pauses and delays end.
+        """
         self._abort_all(f"a control resets the server{mark()}")
         self.running.reset()
         self.running.clock.wake()

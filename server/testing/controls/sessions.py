@@ -16,9 +16,9 @@ from ..sessions import SessionInfo, SessionRef
 from .base import ServerBase, control
 
 _ENTRY = 50
-"""Bytes that each path counts for, beside its own."""
+"""The bytes that each path counts in addition to its own length."""
 MOST_PATHS = 2**18
-"""Bytes of paths of each kind that an answer over HTTP has for one session."""
+"""The largest number of bytes of paths of each kind, for one session in an answer over HTTP."""
 _SHOWN = 20
 """The number of paths of each kind that are shown for a leaked session."""
 
@@ -38,8 +38,9 @@ class SessionControls(ServerBase):
     def expire(self, session: SessionRef) -> None:
         """End a session now, as if its timeout had passed.
 
-        The server deletes its ephemerals in one transaction, fires their watches, and closes its connection
-        without a reply. When the client reconnects, the server answers that the session has expired.
+        The server deletes the session's ephemerals in one transaction, fires their watches, and closes the
+        session's connection without a reply. When the client reconnects, the server answers that the session
+        has expired.
 
         :raises UnknownSessionError: there is no such session.
         """
@@ -63,14 +64,14 @@ class SessionControls(ServerBase):
 
     @control
     def ghost(self, session: SessionRef, *, swap: bool = False) -> None:
-        """Make a session a ghost: disconnect its client, which must then begin a new session. The server
-        keeps the old session, with its ephemerals, until its timeout.
+        """Make a session a ghost: disconnect its client, which must then begin a new session.
 
-        The same happens to a program that restarts, or that loses the password of its session: the ephemerals
-        of its old session are in the way of the new ones, and disappear later.
+        The server keeps the old session and its ephemerals until its timeout. The same happens to a program
+        that restarts, or that loses the password of its session: the ephemerals of the old session block the
+        new ephemerals, and disappear later.
 
-        :param swap: answer the client that asks for its session with a new one, as ClickHouse Keeper does. A
-            client that does not compare the ids believes that it has its session back.
+        :param swap: whether to give a new session to the client that asks for its old session, as ClickHouse
+            Keeper does. A client that does not compare the ids believes that it has its old session.
         :raises UnknownSessionError: there is no such session.
         """
         found = self._find(session)
@@ -106,14 +107,13 @@ class SessionControls(ServerBase):
 
     @control
     def pause(self, session: SessionRef | None = None) -> None:
-        """Let the server hang: it accepts connections and takes bytes, but handles no request, answers
-        nothing and sends no event.
+        """Let the server hang: it accepts connections and bytes, but handles no request and sends nothing.
 
-        The clock keeps running, and pings do not count either, so sessions may expire meanwhile.
+        The clock keeps running, and pings do not count, so sessions may expire meanwhile.
 
         :param session: pause only the connection of this session, and every later connection that asks for
-            this session, until :meth:`resume` or until the session is over. The client does not notice at
-            once. None pauses everything.
+            this session, until :meth:`resume` or the end of the session. The client does not notice the pause
+            at once. None pauses all connections.
         :raises UnknownSessionError: there is no such session.
         """
         if session is None:
@@ -128,8 +128,8 @@ class SessionControls(ServerBase):
     def resume(self, session: SessionRef | None = None) -> None:
         """End every :meth:`pause`, and handle the requests that arrived meanwhile.
 
-        :param session: end the pause of this session only. Does nothing if the session is not paused, or is
-            over.
+        :param session: end only the pause of this session. The call does nothing if the session is not paused
+            or is over.
         """
         if session is None:
             self._enter("resume")
@@ -144,17 +144,18 @@ class SessionControls(ServerBase):
     def name_session(
         self, name: str, session: SessionRef | None = None, *, address: str | None = None
     ) -> None:
-        """Give a session a name, which timelines then show.
+        """Give a session a name. Timelines then show this name.
 
         :param session: a live session; None names the next new session.
-        :param address: name the next new session from this address: ``"127.0.0.1"``, or with a port.
+        :param address: name the next new session from this address, such as ``"127.0.0.1"`` or
+            ``"127.0.0.1:40000"``.
         :raises ValueError: the name is malformed, or there are too many names.
         :raises UnknownSessionError: there is no such session.
         """
         running = self.running
         if session is not None:
             running.names.give(self._find(session).id, name)
-            running.gate.happened()  # somebody may wait for a session of this name
+            running.gate.happened()  # a test may wait for a session with this name
         else:
             running.expect_name(name, address)
 
@@ -162,8 +163,10 @@ class SessionControls(ServerBase):
 
     @control
     def leaks(self) -> list[str]:
-        """Describe the sessions that clients have not closed: a line for each, with its ephemerals and the
-        watches that have not fired."""
+        """Describe the sessions that clients have not closed.
+
+        Each line is for a session, with its ephemerals and the watches that have not fired.
+        """
         return [leak_of(self.running, session) for session in self.running.engine.sessions]
 
 
@@ -172,8 +175,9 @@ def info_of(
 ) -> SessionInfo:
     """Return a session's :class:`SessionInfo`.
 
-    :param size: about how many bytes of paths of each kind to return at most, the first ones; None for all.
-    :param others: further servers of an ensemble, to which the client may be connected.
+    :param size: the largest number of bytes of paths of each kind, roughly. The first paths are returned;
+        None returns all paths.
+    :param others: the other servers of an ensemble, to which the client may be connected.
     """
     at, client = _client_of(running, session, others)
     peer = client.peer if isinstance(client, Connection) else None
@@ -184,8 +188,10 @@ def info_of(
 
 
 def _client_of(running: Running, session: Session, others: Iterable[Running]) -> tuple[Running, Any]:
-    """Return the connection of a session and its server. It is another server if only that has a
-    connection."""
+    """Return the connection of a session, and the server that has this connection.
+
+    :param others: the other servers of an ensemble, which are asked if the first server has no connection.
+    """
     client = running.engine.client_of(session)
     if isinstance(client, Connection):
         return running, client
@@ -198,7 +204,7 @@ def _client_of(running: Running, session: Session, others: Iterable[Running]) ->
 
 
 def _cut(paths: Iterable[str], size: int | None) -> tuple[str, ...]:
-    """Return the first paths, up to the one with which they have ``size`` bytes or more."""
+    """Return the first paths, until they have ``size`` bytes or more together."""
     if size is None:
         return tuple(paths)
     found = []
@@ -211,9 +217,9 @@ def _cut(paths: Iterable[str], size: int | None) -> tuple[str, ...]:
 
 
 def leak_of(running: Running, session: Session, others: Iterable[Running] = ()) -> str:
-    """Describe a session that leaks. The cost does not grow with the number of its znodes and watches.
+    """Describe a session that a client has not closed. The cost does not grow with its znodes and watches.
 
-    :param others: as for :func:`info_of`.
+    :param others: the other servers of an ensemble, to which the client may be connected.
     """
     at, client = _client_of(running, session, others)
     ephemerals: Collection[str] = running.engine.tree.ephemerals.get(session.id, {})

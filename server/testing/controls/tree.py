@@ -25,9 +25,9 @@ class TreeControls(ServerBase):
         """Create znodes and their parents, or replace the data of znodes that exist. Watches fire.
 
         :param tree: a nested dict by name, a flat dict by path, or a mixture. Data is bytes, str (UTF-8) or
-            None; a :class:`.tree_io.Node` gives the ACL and the kind too.
-        :raises ZooKeeperError: the error that a client would get; then nothing is loaded.
-        :raises ValueError: an ephemeral has no live owner, or a znode exists already with another kind.
+            None. A :class:`.tree_io.Node` has an ACL and a kind, too.
+        :raises ZooKeeperError: the error that a client would get. Then nothing is loaded.
+        :raises ValueError: an ephemeral has no live owner, or a znode already exists with another kind.
         """
         finish(load_steps(self, tree))
 
@@ -39,16 +39,17 @@ class TreeControls(ServerBase):
     def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, Node]: ...
 
     def dump(self, path: str = "/", *, form: Literal["flat", "nested", "nodes"] = "flat") -> dict[str, Any]:
-        """Return the znode at ``path`` and all znodes below it, except the server's own (``/zookeeper``).
-        :meth:`load` accepts each of the forms.
+        """Return the znode at ``path`` and all znodes below it, except ``/zookeeper``, the server's own.
+
+        :meth:`load` accepts each form.
 
         :param form: ``"flat"``: a dict from path to data. ``"nodes"``: a dict from path to
             :class:`.tree_io.Node`, with ACL and kind. ``"nested"``: nested dicts by name, with data at the
             leaves.
-        :raises ValueError: unknown form.
+        :raises ValueError: the form is unknown.
         """
         if form not in ("flat", "nested", "nodes"):
-            raise ValueError(f"form is 'flat', 'nested' or 'nodes', not {form!r}")
+            raise ValueError(f"form must be 'flat', 'nested' or 'nodes', not {form!r}")
         nodes = self._nodes(path)
         if form == "nodes":
             return nodes
@@ -64,11 +65,11 @@ class TreeControls(ServerBase):
     def assert_tree(self, expected: Mapping[str, Any], path: str = "/") -> None:
         """Check that the tree at and below ``path`` is as expected.
 
-        :param expected: the tree, as for :meth:`load`. ``...`` stands for a znode with any data; so does a
-            parent for which no value is given. A plain value is compared with the data only; a
-            :class:`.tree_io.Node` is compared with the kind and the ACL too.
-        :raises AssertionError: the tree differs; the message has a line for each znode that differs.
-        :raises TypeError: the tree is no mapping, or the path no text.
+        :param expected: the tree, as for :meth:`load`. The value ``...`` stands for a znode with any data. A
+            parent without a value may have any data, too. A plain value is compared only with the data. A
+            :class:`.tree_io.Node` is compared with the kind and the ACL, too.
+        :raises AssertionError: the tree differs. The message has a line for each znode that differs.
+        :raises TypeError: the tree is not a mapping, or the path is not a str.
         """
         _check_order(expected, path)
         actual = self._nodes(path)
@@ -82,10 +83,12 @@ class TreeControls(ServerBase):
 
     @control
     def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write the tree and the sessions into a data directory, as a snapshot of Apache ZooKeeper. A real
-        server can start from it, and so can this one with ``data=``.
+        """Write the tree and the sessions into a data directory, as a snapshot of Apache ZooKeeper.
 
-        :param path: the data directory; it must not hold data yet.
+        A real server can start from this directory. A server of this project can start from it with
+        ``data=``.
+
+        :param path: the data directory, which must not hold data yet.
         :returns: the path of the snapshot.
         :raises StorageError: the directory holds data, or the snapshot cannot be written.
         """
@@ -100,9 +103,9 @@ class TreeControls(ServerBase):
 
     @control
     def restore(self, snapshot: Snapshot) -> None:
-        """Replace the tree by a copy that :meth:`snapshot` has made, on this server or on another.
+        """Replace the tree by a copy that :meth:`snapshot` has made, on this server or on another server.
 
-        This is one transaction with one zxid, so zxids do not go back. Watches fire for each znode that
+        The restore is one transaction with one zxid, so zxids do not fall. Watches fire for each znode that
         differs. Sessions stay. Ephemerals of sessions that are over are not restored.
         """
         self._enter(restoring(snapshot))
@@ -112,31 +115,32 @@ class TreeControls(ServerBase):
 def _check_order(tree: object, path: object) -> None:
     """Check the types of the arguments of :meth:`TreeControls.assert_tree`.
 
-    :raises TypeError: with a guess if they are in the wrong order.
+    :raises TypeError: a type is wrong. If the order is probably wrong, the message shows the right order.
     """
     if isinstance(tree, Mapping) and isinstance(path, str):
         return
     swapped = isinstance(tree, str) and isinstance(path, Mapping)
     guess = f"; perhaps assert_tree({{...}}, {tree!r})" if swapped else ""
-    raise TypeError(f"assert_tree takes the tree, and then the path{guess}")
+    raise TypeError(f"assert_tree takes first the tree, and then the path{guess}")
 
 
 def load_steps(
     controls: TreeControls, tree: Mapping[str, Any], most: float = math.inf
 ) -> Generator[None, None, None]:
-    """Do what :meth:`TreeControls.load` does, in steps. The last step writes everything. Other tasks may run
-    between two steps.
+    """Load a tree in steps, as :meth:`TreeControls.load` does. The last step writes everything.
 
-    :param tree: must not change meanwhile.
-    :param most: how many znodes may be created or written at once, with the parents.
-    :raises ValueError: there are more; and as for ``load``.
+    Other tasks may run between two steps.
+
+    :param tree: the tree, which must not change meanwhile.
+    :param most: the largest number of znodes that may be created or written, with the parents.
+    :raises ValueError: the tree has more znodes, or :meth:`TreeControls.load` would raise this error.
     """
     running = controls.running
     flat = yield from tree_io.flattening(tree)
     if len(flat) > most:
         raise ValueError(
-            f"at most {most:,} znodes are loaded at once, and not {len(flat):,}: use several requests, "
-            "or POST /import, which writes some at a time"
+            f"a request may load at most {most:,} znodes, not {len(flat):,}: use several requests, "
+            "or POST /import, which writes in parts"
         )
     controls._receive()
     controls._enter(f"load {some(list(islice(tree, 10)), len(tree))}")
@@ -152,7 +156,7 @@ def restoring(snapshot: Snapshot) -> str:
 
 
 def expecting(path: str, expected: Mapping[str, Any]) -> Generator[None, None, tree_io.Flat]:
-    """Return what is expected at and below a path, by path; in steps."""
+    """Return the expected znodes at and below a path, by path, in steps."""
     flat = yield from tree_io.flattening(expected, path)
     if path != "/":
         flat.setdefault(path, ...)
@@ -160,6 +164,9 @@ def expecting(path: str, expected: Mapping[str, Any]) -> Generator[None, None, t
 
 
 def differs(path: str, lines: Iterable[str]) -> str:
-    """Return the message that says that the tree at and below a path differs from what was expected."""
+    """Return the message that the tree at and below a path is not as expected.
+
+    :param lines: the lines for the znodes that differ.
+    """
     head = f"the tree is not as expected (- missing, + not expected, ! different), below {path}:"
     return "\n".join([head, *(f"  {line}" for line in lines)])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 10.0
 """The default timeout, in seconds."""
 _LINES: Final = 100
-"""Lines of the timeline that a failed wait shows."""
+"""The number of lines of the timeline that a failed wait shows."""
 
 
 class _Absent:
@@ -32,7 +32,7 @@ class _Absent:
 
 
 _ABSENT: Final = _Absent()
-"""The default of data that is not given, because None is data, too."""
+"""The default of ``data``. It cannot be None, because None is data, too."""
 
 
 class WaitControls(HistoryControls):
@@ -44,7 +44,7 @@ class WaitControls(HistoryControls):
 
     @abstractmethod
     def _wait(self, wait: Callable[[], Awaitable[None]]) -> Any:
-        """Run a wait in the thread of the servers: to its end, or as an awaitable."""
+        """Run a wait in the thread of the servers. Return at its end, or return an awaitable."""
 
     def wait_for(
         self,
@@ -58,8 +58,10 @@ class WaitControls(HistoryControls):
         count: int | None = None,
         timeout: float = _PATIENCE,
     ) -> Any:
-        """Wait until a condition holds; return at once if it does. In a thread with an event loop (asyncio,
-        trio) write ``await`` before the call; elsewhere the call blocks.
+        """Wait until a condition holds, and return at once if it holds now.
+
+        In a thread with an event loop (asyncio, trio) write ``await`` before the call. In other threads the
+        call blocks.
 
         * ``wait_for("/x")``: the znode exists, even if only for a moment.
         * ``wait_for("/x", data=b"1")``: the znode has this data.
@@ -68,15 +70,16 @@ class WaitControls(HistoryControls):
         * ``wait_for("/x", gone=True)``: the znode does not exist.
         * ``wait_for("/x", session=client)``: the znode exists as an ephemeral of this session.
         * ``wait_for(session="worker")``: a session with this name is alive.
-        * ``wait_for(op="create", path="/locks/*", session=client, count=2)``: this number of requests has
+        * ``wait_for(op="create", path="/locks/*", session=client, count=2)``: at least 2 such requests have
           come since the start. Requests that the history has dropped do not count.
 
-        :param path: the path of a znode. With ``op`` it is a glob, as for ``fault``.
-        :param op: an operation, as for ``fault``; ``"any"`` is every request except ping.
-        :param session: a session, as for ``expire``; a text may name a session that begins later.
+        :param path: the path of a znode. With ``op``, it is a glob, as for ``fault``.
+        :param op: an operation, as for ``fault``. ``"any"`` means every request except ping.
+        :param session: a session, as for ``expire``. A text may name a session that begins later.
         :param count: the least number of requests or sessions; 1 by default.
-        :param timeout: seconds of trio's clock: real seconds, except in virtual time.
-        :raises NotInTime: the condition did not hold in time: an :class:`AssertionError` with the timeline.
+        :param timeout: the timeout in seconds of trio's clock: real seconds, except in virtual time.
+        :raises NotInTime: the condition did not hold in time. This is an :class:`AssertionError` with the
+            timeline.
         :raises ValueError: the arguments exclude each other.
         """
         all_given = {"path": path, "children": children, "op": op, "session": session, "count": count}
@@ -91,13 +94,16 @@ class WaitControls(HistoryControls):
         return self._wait(lambda: self._until(kind, given, timeout))
 
     def wait_idle(self, quiet: float = QUIET, *, timeout: float | None = None) -> Any:
-        """Wait until the clients are idle: every request is answered, and for ``quiet`` seconds only pings
-        have come and nothing has changed. A held request counts as not answered; messages of paused clients
-        count as not sent. In a thread with an event loop write ``await`` before the call.
+        """Wait until the clients are idle.
 
-        :param quiet: seconds of trio's clock without a request.
-        :param timeout: seconds of trio's clock; the default is 10 more than ``quiet``.
-        :raises NotInTime: the clients were not idle in time: an :class:`AssertionError` with the timeline.
+        Clients are idle if every request is answered, and if for ``quiet`` seconds only pings have come and
+        nothing has changed. A held request counts as not answered. Messages of paused clients count as not
+        sent. In a thread with an event loop, write ``await`` before the call.
+
+        :param quiet: the seconds of trio's clock without a request.
+        :param timeout: the timeout in seconds of trio's clock; the default is ``quiet`` plus 10.
+        :raises NotInTime: the clients were not idle in time. This is an :class:`AssertionError` with the
+            timeline.
         :raises ValueError: ``quiet`` is not above 0.
         """
         patience = quiet + _PATIENCE if timeout is None else timeout
@@ -118,7 +124,7 @@ async def _count_past(wait: Any) -> None:
 
 
 def in_vain(condition: Condition, timeout: float) -> str:
-    """Return what the test has waited for, and what was the case instead."""
+    """Return the message of a wait that has timed out: the condition, and the present state instead."""
     return f"waited {timeout:g} s for {condition.words}; {condition.instead()}"
 
 

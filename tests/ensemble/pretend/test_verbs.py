@@ -234,7 +234,11 @@ def test_a_zxid_may_be_text_as_answers_show_it(servers: EmbeddedEnsemble) -> Non
         (lambda e: e["1"], TypeError, "server must be the number of a server"),
         (lambda e: e.partition(), ValueError, "partition needs a group of servers"),
         (lambda e: e.partition([]), ValueError, "partition needs a group of servers"),
-        (lambda e: e.start(1, observer=True), ValueError, "observer is for a further server without a line"),
+        (
+            lambda e: e.start(1, observer=True),
+            ValueError,
+            "observer is only for a further server without a line",
+        ),
         (lambda e: e.lag(9), ValueError, "there is no server 9; there are 1, 2, 3"),
     ],
 )

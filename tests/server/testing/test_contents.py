@@ -124,7 +124,7 @@ async def test_bad_trees_change_nothing() -> None:
         with pytest.raises(ValueError, match="/p exists, and is persistent, not container"):
             server.load({"/p": Node(kind="container")})
         assert set(server.dump()) == {"/e", "/p"}
-        with pytest.raises(ValueError, match="form is"):
+        with pytest.raises(ValueError, match="form must be"):
             server.dump(form="xml")  # type: ignore[call-overload]
 
 
@@ -253,5 +253,5 @@ def test_a_bug_keeps_its_frames(server: EmbeddedServer) -> None:
 def test_arguments_of_assert_tree_in_the_wrong_order(server: EmbeddedServer) -> None:
     with pytest.raises(TypeError, match=r"perhaps assert_tree\(\{...\}, '/'\)"):
         server.assert_tree("/", {"a": ""})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"takes the tree, and then the path$"):
+    with pytest.raises(TypeError, match=r"takes first the tree, and then the path$"):
         server.assert_tree({}, 1)  # type: ignore[arg-type]

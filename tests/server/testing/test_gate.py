@@ -358,11 +358,11 @@ async def test_the_history_tells_what_was_held_and_lost() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"kind": "frame"}, "kind is one of handshake, request, reply, event, not 'frame'"),
+        ({"kind": "frame"}, "kind must be one of handshake, request, reply, event, not 'frame'"),
         ({"op": "make"}, "unknown op 'make'"),
         ({"kind": "event", "op": "create"}, "op= selects requests and replies"),
         ({"kind": "handshake", "path": "/a"}, "a handshake has no path"),
-        ({"times": 0}, "times counts from 1, not 0"),
+        ({"times": 0}, "times must be at least 1, not 0"),
         ({"seconds": -1}, "at least 0, not -1"),
     ],
 )
