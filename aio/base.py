@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 class Running(TaskWrapper, of=TrioRunning):
-    """The base of a recipe that runs for as long as its block lasts. There is one block at a time; in it, any
-    number of tasks may use the object."""
+    """The base of a recipe that runs until the end of its block. An object has at most one block at the same
+    time. Any number of tasks may use the object in this block."""
 
     _trio: TrioRunning
 
@@ -39,7 +39,7 @@ class Running(TaskWrapper, of=TrioRunning):
 
 
 class Latest(TaskWrapper, Generic[T], of=TrioLatest):
-    """An async iterator over the successive values of something that is read and watched."""
+    """An async iterator over the successive values of something that can be read and watched."""
 
     _trio: TrioLatest[Any]
 
@@ -47,7 +47,7 @@ class Latest(TaskWrapper, Generic[T], of=TrioLatest):
         return self
 
     async def __anext__(self) -> T:
-        """Wait for the next value. After an error the iterator can be used again.
+        """Wait for the next value. The iterator can still be used after an error.
 
         :raises ZooKeeperError: the error of the read, such as :class:`NoAuthError`.
         :raises ClosingError: the client was closed.
@@ -56,7 +56,7 @@ class Latest(TaskWrapper, Generic[T], of=TrioLatest):
 
 
 def watch_children(zk: ZooKeeper, path: str) -> Latest[list[str] | None]:
-    """Follow the names of the children of a znode, sorted; None while there is no such znode.
+    """Follow the sorted names of the children of a znode. The value is None while the znode does not exist.
 
         async for names in watch_children(zk, "/workers"):
             ...
@@ -72,9 +72,9 @@ def watch_node(zk: ZooKeeper, path: str) -> Latest[tuple[bytes | None, Stat | No
     """Follow the data of a znode.
 
         async for data, stat in watch_node(zk, "/config"):
-            if stat is None: ...  # there is no such znode at the moment
+            if stat is None: ...  # the znode does not exist at the moment
 
-    A znode that is deleted and created again counts as changed, even with the same data.
+    A znode that was deleted and created again counts as changed, even with the same data.
 
     :raises BadArgumentsError: ``path`` is not a valid path.
     """

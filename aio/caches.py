@@ -28,17 +28,18 @@ class Cache(Running, of=TrioCache):
             async for event in cache.events():
                 ...
 
-    The block begins at once, connected or not. The znode need not exist; it and everything below may
-    come and go. Each cached znode shows a moment in the past. These moments differ, so the cache is not a
-    snapshot. After the block the cache can still be read, but does not change any more.
+    The block begins at once, even without a connection. The znode and the znodes below it may be created and
+    deleted at any time. Each cached znode shows a moment in the past. These moments differ, so the cache is
+    not a snapshot. After the block the cache can still be read, but it does not change any more.
 
-    The cache uses one persistent watch; on servers before 3.6, two one-shot watches for each znode. An
-    error of a read, such as :class:`NoAuthError`, cancels the block, which raises the error; a selector can
-    leave out such a znode.
+    The cache uses one persistent watch. On servers before 3.6 it uses two one-shot watches for each znode. An
+    error of a read, for example :class:`NoAuthError`, cancels the block, and the block raises the error. A
+    selector can leave out a znode that cannot be read.
 
-    :param depth: the number of levels below the znode that are cached: 0 for none, None for all.
-    :param with_data: whether to cache the data; if False, only the Stats are cached.
-    :param selector: called with every path below the znode. It must always answer the same for a path.
+    :param depth: the number of cached levels below the znode; None means all levels.
+    :param with_data: whether the data is cached. If False, only the Stats are cached.
+    :param selector: a function that says which paths below the znode are cached. It must always return the
+        same result for the same path.
     :raises BadArgumentsError: ``path`` is not a valid path.
     :raises ValueError: ``depth`` is negative.
     """
@@ -66,13 +67,14 @@ class Cache(Running, of=TrioCache):
 
     @property
     def nodes(self) -> Mapping[str, CachedNode]:
-        """All cached znodes, by path: a view, which may change at each checkpoint of your task."""
+        """All cached znodes by path. The mapping is a view, which may change at each checkpoint of your
+        task."""
         return self._look(lambda: self._trio.nodes)
 
     def __getitem__(self, path: str) -> CachedNode:
         """Return the cached znode at a path.
 
-        :raises KeyError: there is none.
+        :raises KeyError: no cached znode has this path.
         """
         return self._wrap(self._trio.__getitem__(path))
 
@@ -80,23 +82,23 @@ class Cache(Running, of=TrioCache):
         return self._trio.__contains__(path)
 
     def children(self, path: str) -> list[str]:
-        """Return the names of the cached children of a znode, sorted."""
+        """Return the sorted names of the cached children of a znode."""
         return self._look(self._trio.children, path)
 
     @property
     def is_synced(self) -> bool:
-        """Whether the cache was synced, and the connection was not lost since."""
+        """True if the cache was synced, and the connection was not lost since then."""
         return self._trio.is_synced
 
     async def synced(self) -> None:
-        """Wait until the cache is synced: it has everything that the tree held when the last walk began.
+        """Wait until the cache is synced: then it has everything that the tree held when the last walk began.
 
-        :raises RuntimeError: the block has ended, or not begun.
+        :raises RuntimeError: the block has ended or has not begun.
         """
         return await self._call(self._trio.synced)
 
     def events(self) -> CacheEvents:
-        """Follow the changes. The first events are one ADDED for each cached znode. See
+        """Follow the changes. The stream begins with an event ADDED for each cached znode. See
         :class:`.CacheEvents`."""
         return self._look(self._trio.events)
 
@@ -133,8 +135,8 @@ class TreeCache(Cache, of=TrioTreeCache):
 
 
 class CacheEvents(TaskWrapper, of=TrioCacheEvents):
-    """The changes of a cache, as an async iterator that ends with the block of the cache. The first events
-    are an ADDED for each cached znode."""
+    """The changes of a cache, as an async iterator. It begins with an event ADDED for each cached znode, and
+    ends with the block of the cache."""
 
     _trio: TrioCacheEvents
 

@@ -23,8 +23,9 @@ from .wrapper import TaskWrapper
 class Term(Grant, of=TrioTerm):
     """A term of a leader.
 
-    :ivar number: how many terms this election object has won, with this one. Each object counts separately,
-        so the first term of each process has the number 1. ``token`` grows from leader to leader.
+    :ivar number: the number of terms that this election object has won, including this term. Each object
+        counts separately, so the first term of each process has the number 1. ``token`` grows from leader to
+        leader.
     """
 
     _trio: TrioTerm
@@ -35,7 +36,7 @@ class Term(Grant, of=TrioTerm):
 
 
 class LeaderElection(TaskWrapper, of=TrioLeaderElection):
-    """One leader at a time among any number of candidates, first come, first served.
+    """An election of one leader among any number of candidates, in the order in which they came.
 
         election = LeaderElection(zk, "/leader", id="10.0.0.1:80")
         async with election.lead() as term:
@@ -49,8 +50,8 @@ class LeaderElection(TaskWrapper, of=TrioLeaderElection):
     :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: an option has a value that is not one of its values.
-    :raises TypeError: an option has a value of another type, or there is no such option.
+    :raises ValueError: an option has a value that it does not accept.
+    :raises TypeError: the value of an option has a wrong type, or an option is unknown.
     """
 
     _trio: TrioLeaderElection
@@ -75,63 +76,63 @@ class LeaderElection(TaskWrapper, of=TrioLeaderElection):
         self._make(zk, path, id=id, layout=layout, **options)
 
     def lead(self) -> AbstractAsyncContextManager[Term]:
-        """Wait until this candidate is elected. Inside the block it leads, and at the end of the block it
-        resigns. Any number of tasks may be candidates at a time. It raises the errors of
+        """Wait until this candidate is elected. The candidate leads until the end of the block, and then
+        resigns. Any number of tasks may be candidates at the same time. The method also raises the errors of
         :meth:`.Lock.acquire`.
 
         :raises LockLost: the leader was deposed.
-        :raises LockRevoked: with ``on_revoke="cancel"``.
+        :raises LockRevoked: another client has asked for the leadership, and ``on_revoke`` is ``"cancel"``.
         """
         return self._block(self._trio.lead())
 
     async def run(self, lead: Callable[[Term], Awaitable[object]]) -> NoReturn:
-        """Be a candidate again and again, without end, and call ``lead(term)`` after each election.
+        """Be a candidate again and again without end. After each election call ``lead(term)``.
 
         When ``lead(term)`` returns, the candidate resigns. When the leader is deposed, ``lead(term)`` is
-        cancelled. Then it is a candidate again, at the end of the queue. It raises the errors of :meth:`lead`
-        and of ``lead(term)``, but no error when the leader was deposed."""
+        cancelled. In both cases the candidate goes to the end of the queue. The method raises the errors of
+        :meth:`lead` and of ``lead(term)``, but it raises no error when the leader is deposed."""
         await self._call_back(self._trio.run, lead)
         raise AssertionError("it ends by an error only")
 
     async def contenders(self) -> list[Contender]:
-        """List the candidates in order. The first one leads, or will lead soon."""
+        """List the candidates in order. The first candidate leads, or will lead soon."""
         return await self._call(self._trio.contenders)
 
     async def leader(self) -> Contender | None:
-        """Return the first candidate; None if there is none. The cost does not depend on the number of
-        candidates."""
+        """Return the first candidate; None if there is no candidate. This costs one list of the children and
+        one read."""
         return await self._call(self._trio.leader)
 
     def observe(self) -> Latest[Contender | None]:
-        """Follow who leads, without being a candidate.
+        """Follow the leaders, without being a candidate.
 
             async for leader in election.observe():
                 print(leader and leader.data)
 
-        Yields the present leader at once, then each later leader, and again a leader whose data has changed.
-        Yields None while there is no candidate. A slow reader skips to the latest leader. The loop survives
-        the loss of the connection and of the session.
+        Yields the present leader at once, and then each later leader. A leader is yielded again after its
+        data has changed. Yields None while there is no candidate. A slow reader skips to the latest leader.
+        The loop survives the loss of the connection and of the session.
         """
         return self._wrap(self._trio.observe())
 
 
 class LeaderLatch(Running, of=TrioLeaderLatch):
-    """A candidate in the background, until the end of the block.
+    """A candidate that runs in the background until the end of the block.
 
         async with LeaderLatch(zk, "/leader", id="10.0.0.1:80") as latch:
             while True:
                 async with latch.term() as term:   # waits to be elected
                     ...                            # cancelled when deposed
 
-    When it is elected, it leads until it is deposed. Then it is a candidate again, at the end of the queue.
-    At the end of the block it resigns: a :meth:`term` block that still runs is cancelled before another
-    candidate can be elected. If an error such as :class:`NoAuthError` makes it impossible to be a candidate,
-    the block is cancelled and raises that error.
+    After its election it leads until it is deposed. Then it is a candidate again, at the end of the queue. At
+    the end of the block it resigns. A :meth:`term` block that still runs is then cancelled before another
+    candidate can be elected. If an error like :class:`NoAuthError` makes it impossible to be a candidate, the
+    block is cancelled and raises that error.
 
     :param id, layout, options: see :class:`.LeaderElection`. With ``"curator-latch"`` the candidates of
         Curator's LeaderLatch see this candidate.
 
-    :ivar election: the election, to list the candidates and to follow who leads.
+    :ivar election: the election; use it to list the candidates and to follow the leaders.
     """
 
     _trio: TrioLeaderLatch
@@ -161,23 +162,23 @@ class LeaderLatch(Running, of=TrioLeaderLatch):
 
     @property
     def is_leader(self) -> bool:
-        """Whether this candidate leads now, by the clock. Run code that relies on leading in a :meth:`term`
-        block."""
+        """True if this candidate leads now, by the clock. Code that relies on the leadership must run in a
+        :meth:`term` block."""
         return self._look(lambda: self._trio.is_leader)
 
     async def wait_leader(self) -> Term:
-        """Wait until it leads, and return the term. The event ``lost`` of the term is set when it no longer
-        leads.
+        """Wait until this candidate leads, and return the term. The event ``lost`` of the term is set when
+        the term ends.
 
-        :raises RuntimeError: the latch's block was left, or not entered yet.
+        :raises RuntimeError: the latch's block has ended or has not begun.
         """
         return await self._call(self._trio.wait_leader)
 
     def term(self) -> AbstractAsyncContextManager[Term]:
-        """Wait until it leads, and run the block while it leads. At the end of this block it does not resign.
-        Any number of tasks may be in such a block at a time.
+        """Wait until this candidate leads, and run the block while it leads. The candidate does not resign at
+        the end of this block. Any number of tasks may be in such blocks at the same time.
 
-        :raises LockLost: the leader was deposed, or (``LossReason.RELEASED``) the latch's block was left.
-        :raises RuntimeError: the latch's block was left, or not entered yet.
+        :raises LockLost: the leader was deposed, or the latch's block has ended (``LossReason.RELEASED``).
+        :raises RuntimeError: the latch's block has ended or has not begun.
         """
         return self._block(self._trio.term())

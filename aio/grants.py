@@ -23,12 +23,13 @@ G = TypeVar("G")
 
 
 class Acquirable(TaskWrapper, Generic[G], of=TrioAcquirable):
-    """The base of everything that ``async with`` acquires: each block anew, for any number of tasks."""
+    """The base of everything that ``async with`` acquires. Each block acquires separately. Any number of
+    tasks may use one object."""
 
     _trio: TrioAcquirable[Any]
 
     async def acquire(self, *, wait: bool = True) -> G:
-        """Acquire without a block. Run the code that relies on the grant in ``async with grant.scope()``, and call
+        """Acquire without a block. Code that relies on the grant must run in ``async with grant.scope()``. Call
         ``await grant.release()`` at the end."""
         return await self._call(self._trio.acquire, wait=wait)
 
@@ -43,7 +44,7 @@ class Acquirable(TaskWrapper, Generic[G], of=TrioAcquirable):
     def nowait(self) -> AbstractAsyncContextManager[G]:
         """Acquire without waiting: ``async with lock.nowait() as grant``.
 
-        :raises WouldBlock: another holds it, or waits for it.
+        :raises WouldBlock: another contender holds it, or waits for it.
         """
         return self._block(self._trio.nowait())
 
@@ -51,16 +52,18 @@ class Acquirable(TaskWrapper, Generic[G], of=TrioAcquirable):
 class Grant(TaskWrapper, of=TrioGrant):
     """A lock that is held. Leadership and the leases of a semaphore are grants too.
 
-    :ivar token: the fencing token: the czxid of the znode that holds the lock. The tokens of successive
-        holders grow, whatever happens to the path. Hand the token to the resource that the lock guards, and
-        let the resource refuse lower tokens. (The number in the znode's name is no such token: the server
-        counts from 0 again when the parent was deleted.)
-    :ivar path: the path of the znode that holds the lock. With ``layout="both"``, ``paths`` has both znodes.
+    :ivar token: the fencing token, which is the czxid of the znode that holds the lock. Each later holder has
+        a larger token. Pass the token to the resource that the lock guards, and let the resource refuse lower
+        tokens. The number in the znode's name is no fencing token: after the parent was deleted, the server
+        counts from 0 again.
+    :ivar path: the path of the znode that holds the lock. With ``layout="both"``, ``paths`` has the paths of
+        both znodes.
     :ivar sequence: the number in the name of the znode; the lowest number is first.
-    :ivar retries: how many times the contender had to begin anew.
-    :ivar waited: seconds from the first attempt to the grant.
+    :ivar retries: the number of times that the contender had to begin anew.
+    :ivar waited: the time in seconds from the first attempt to the grant.
     :ivar shared: whether this is the grant of a reader.
-    :ivar revoked: set when a client has asked for the lock back (:func:`.lock.revoke`).
+    :ivar revoked: an event that is set when a client has asked the holder to give the lock back
+        (:func:`.lock.revoke`).
     """
 
     _trio: TrioGrant
@@ -95,10 +98,12 @@ class Grant(TaskWrapper, of=TrioGrant):
 
     @property
     def path(self) -> str:
+        """The path of the znode that holds the lock."""
         return self._trio.path
 
     @property
     def session_id(self) -> int:
+        """The id of the session that holds the lock."""
         return self._trio.session_id
 
     @property
@@ -108,80 +113,82 @@ class Grant(TaskWrapper, of=TrioGrant):
 
     @property
     def lost(self) -> asyncio.Event:
-        """Set when the lock may belong to another."""
+        """An event that is set when another client may have the lock."""
         return self._wrap(self._trio.lost)
 
     @property
     def reason(self) -> LossReason | None:
-        """Why the lock is lost; None if it is not lost."""
+        """The reason for the loss of the lock; None if the lock is not lost."""
         return self._wrap(self._trio.reason)
 
     @property
     def released(self) -> bool:
+        """True if the lock was released."""
         return self._trio.released
 
     @property
     def zk(self) -> ZooKeeper:
+        """The client that holds the lock."""
         return self._wrap(self._trio.zk)
 
     def deadline(self) -> float:
-        """Return the time, in seconds by ``loop.time()``, until which the lock is certainly
-        held."""
+        """Return the time in seconds by ``loop.time()`` until which the lock is certainly held."""
         return self._trio.deadline()
 
     def fence(self) -> Check:
-        """Return an operation that fails unless the lock is still held. Put it first into a transaction: then
-        the holder carries out the whole transaction, or nothing happens.
+        """Return an operation that succeeds only while the lock is held. Make it the first operation of a
+        transaction. Then the server carries out the transaction only while the lock is held.
 
             await zk.multi([grant.fence(), SetData("/guarded", b"...")])
 
-        :raises ValueError: two znodes hold this lock (``layout="both"``), and both need a check: use
-            :meth:`fences`.
+        :raises ValueError: two znodes hold this lock (``layout="both"``). Use :meth:`fences`, which checks
+            both.
         """
         return self._wrap(self._trio.fence())
 
     def fences(self) -> list[Check]:
-        """Return one operation for each znode of the lock.
+        """Return a fencing operation for each znode of the lock.
 
             await zk.multi([*grant.fences(), SetData("/guarded", b"...")])
 
-        The transaction fails unless the lock is still held.
+        The transaction succeeds only while the lock is held.
         """
         return self._wrap(self._trio.fences())
 
     def check(self) -> None:
-        """Check, by the clock and by what the client knows, that the lock is still held. Sends no request.
+        """Check that the lock is still held. Only the clock and the state of the client are looked at; no
+        request is sent.
 
-        :raises LockLost: it is lost, or was released.
+        :raises LockLost: the lock is lost, or was released.
         """
         self._look_until_limit(self._trio.check)
 
     def on_lost(self, function: Callable[[], object]) -> None:
         """Call ``function()`` when the lock is lost, or at once if it is lost already. A release is not a
-        loss. The function must not raise."""
+        loss. The function must not raise an error."""
         self._look(self._trio.on_lost, self._notice(function))
 
     async def verify(self) -> None:
         """Ask the server whether the lock is still held.
 
-        :raises LockLost: the lock is not held any more; from now on it counts as lost.
+        :raises LockLost: the lock is not held any more. From now on the grant is lost.
         """
         return await self._call(self._trio.verify)
 
     def scope(self) -> AbstractAsyncContextManager[None]:
-        """Open a block that relies on the lock. Use it after :meth:`.Acquirable.acquire`. The block is
-        cancelled when the lock may have been lost.
+        """Open a block that relies on a lock from :meth:`.Acquirable.acquire`. The block is cancelled when
+        the lock may have been lost.
 
         :raises LockLost: the lock was lost, or was released before the block began.
         """
         return self._block(self._trio.scope())
 
     async def release(self) -> None:
-        """Release the lock. A lost connection is not an error: the client then deletes the znodes later. A
-        lock that was entered several times is released by the last call.
+        """Release the lock. A lost connection is not an error: the client then deletes the znodes later. If
+        the lock was entered several times, the last call releases it.
 
         :raises LockLost: the lock was lost before.
-        :raises NoAuthError: the ACL does not allow to delete the znode.
+        :raises NoAuthError: the ACL does not permit the deletion of the znode.
         """
         return await self._call(self._trio.release)
 
@@ -189,8 +196,8 @@ class Grant(TaskWrapper, of=TrioGrant):
 class Grants(TaskWrapper, Sequence[Grant], of=TrioGrants):
     """Several grants that belong together.
 
-    :ivar acquired: the same grants in the order in which they were acquired. They are given up in the
-        reverse order.
+    :ivar acquired: the same grants in the order in which they were acquired. They are released in the reverse
+        order.
     """
 
     _trio: TrioGrants
@@ -200,11 +207,11 @@ class Grants(TaskWrapper, Sequence[Grant], of=TrioGrants):
         return self._wrap(self._trio.acquired)
 
     def scope(self) -> AbstractAsyncContextManager[None]:
-        """Open a block that relies on all grants: see :meth:`.Grant.scope`."""
+        """Open a block that relies on all the grants: see :meth:`.Grant.scope`."""
         return self._block(self._trio.scope())
 
     async def release(self) -> None:
-        """Give up all grants, even if giving up some of them fails: see :meth:`.Grant.release`.
+        """Release all grants, even if some releases fail: see :meth:`.Grant.release`.
 
         :raises Exception: the first error, with the other errors as notes.
         """
@@ -224,8 +231,8 @@ class Grants(TaskWrapper, Sequence[Grant], of=TrioGrants):
 class WriteGrant(Grant, of=TrioWriteGrant):
     """The grant of a writer.
 
-    :ivar data: the data of its znodes.
-    :ivar acl: the ACL of its znodes.
+    :ivar data: the data of the writer's znodes.
+    :ivar acl: the ACL of the writer's znodes.
     """
 
     _trio: TrioWriteGrant
@@ -239,16 +246,17 @@ class WriteGrant(Grant, of=TrioWriteGrant):
         return self._wrap(self._trio.acl)
 
     def downgrade(self) -> AbstractAsyncContextManager[Grant]:
-        """Become a reader: other readers get the lock too, and no writer gets it in between.
+        """Become a reader. Then other readers can get the lock too. No writer gets the lock in between.
 
             async with rw.write() as grant:
                 ...
                 async with grant.downgrade():
-                    ...     # reading; after this block nothing is held any more
+                    ...     # reading; after this block the lock is free
 
         The reader keeps the writer's number and token.
 
-        :raises Deadlock: this is not the outermost block of a writer, or the writer is a reader already.
+        :raises Deadlock: this is not the outermost block of a writer, or the writer has already become a
+            reader.
         :raises LockLost: the lock was lost.
         """
         return self._block(self._trio.downgrade())

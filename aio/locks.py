@@ -36,38 +36,39 @@ class Lock(Acquirable[Grant], of=TrioLock):
         async with lock as grant:
             await zk.multi([grant.fence(), SetData("/printer", b"...")])
 
-    Contenders get the lock in the order in which they came. Each contender is a child of the path. The end of
-    its session frees the lock. When the lock may have been lost, the body is cancelled before another client
-    can get the lock, and the block raises :class:`LockLost`: see ``suspended``. Any number of tasks may use
-    one object. Each block is a separate contender.
+    Contenders get the lock in the order in which they came. Each contender is a child of the path. When the
+    session of the holder ends, the lock is free. When the lock may have been lost, the body is cancelled
+    before another client can get the lock, and the block raises :class:`LockLost`: see ``suspended``. Any
+    number of tasks may use one object. Each block is a separate contender.
 
-    :param path: the parent of the contenders; created when it is missing.
+    :param path: the path of the parent of the contenders. A missing parent is created.
     :param data: the data of the contender's znode.
-    :param layout: the libraries that see this lock's contenders: ``"curator"`` (also Go and aiozk),
-        ``"kazoo"`` (also Go and aiozk), or ``"both"``, which creates two znodes. With each layout, this lock
-        waits for the contenders of all these libraries.
-    :param reentrant: whether a task that holds the lock may enter it again. If not, that raises
+    :param layout: the libraries that see this lock's contenders. ``"curator"``: Curator, the Go client and
+        aiozk. ``"kazoo"``: kazoo, the Go client and aiozk. ``"both"``: all of them; each contender then has
+        two znodes. In each layout this lock waits for the contenders of all these libraries.
+    :param reentrant: whether a task that holds the lock may enter it again. If False, a second entry raises
         :class:`Deadlock`.
-    :param local_queue: whether the tasks that use this object wait in a queue of this process. Then only one
-        of them at a time contends at the server, with one znode.
-    :param max_handoffs: with ``local_queue``, how many times in a row the lock may be passed on to the next
-        task of this process before contenders elsewhere get their turn. The token stays the same.
-    :param monitor: whether to watch the holder's znode (with ``layout="both"``, both znodes), so that the
-        holder learns when a client deletes it or asks for the lock back. This costs one request for each
+    :param local_queue: whether the tasks that use this object wait in a queue of this process. Then only the
+        first task of the queue contends at the server.
+    :param max_handoffs: with ``local_queue``, the number of times in a row that the lock may be passed on to
+        the next task of this process. Then contenders of other processes get their turn. The token stays the
+        same while the lock is passed on.
+    :param monitor: whether the holder watches its znode (with ``layout="both"``, both znodes). Then the
+        holder notices when a client deletes the znode or asks for the lock. This costs one request for each
         znode.
-    :param on_revoke: what the holder does when it is asked for the lock back (:func:`revoke`).
+    :param on_revoke: the reaction of the holder when a client asks for the lock (:func:`revoke`).
         ``"ignore"``: only set ``grant.revoked``. ``"cancel"``: the body is cancelled, and the block raises
-        :class:`LockRevoked`. Or a function, called with the grant; if it raises, the body is cancelled, and
-        the block raises that error.
-    :param recognise: the kinds of contenders to wait for.
-    :param strategy: how to wait; for comparisons.
-    :param purpose: the kind of lock; the other recipes of this package use another kind.
-    :param grant_type: makes the grant: :class:`.Grant` or a subclass of it.
+        :class:`LockRevoked`. A function: it is called with the grant. If the function raises an error, the
+        body is cancelled, and the block raises this error.
+    :param recognise: the kinds of contenders that this lock waits for.
+    :param strategy: the way to wait; other strategies are only for comparisons.
+    :param purpose: the kind of lock. Other recipes of this package set it.
+    :param grant_type: the class of the grants: :class:`.Grant` or a subclass of it.
     :param options: :class:`.HoldingOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: an option has a value that is not one of its values.
-    :raises TypeError: an option has a value of another type, or there is no such option.
+    :raises ValueError: an option has a value that it does not accept.
+    :raises TypeError: the value of an option has a wrong type, or an option is unknown.
     """
 
     _trio: TrioLock
@@ -112,21 +113,21 @@ class Lock(Acquirable[Grant], of=TrioLock):
         )
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """Acquire the lock without a block. Run the code that relies on it in ``async with grant.scope()``, and
-        call ``await grant.release()`` at the end.
+        """Acquire the lock without a block. Code that relies on the lock must run in ``async with grant.scope()``.
+        Call ``await grant.release()`` at the end.
 
         :raises WouldBlock: the lock is not free, and ``wait`` is False.
         :raises Deadlock: this task holds the lock already, and the lock is not reentrant.
         :raises SequenceExhausted: the numbers of the contenders have run out.
         :raises ClosingError: the client was closed.
-        :raises SessionExpiredError: with ``on_session_loss="raise"``.
-        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+        :raises SessionExpiredError: the session has ended, and ``on_session_loss`` is ``"raise"``.
+        :raises ZooKeeperError: the server refuses a request, for example with :class:`NoAuthError`.
         """
         return await self._call(self._trio.acquire, wait=wait)
 
     async def contenders(self) -> list[Contender]:
-        """List the holder and the waiting contenders, in order. The first one holds the lock. If several
-        readers hold it, the first one is one of them."""
+        """List the holder and the waiting contenders in order. The first contender holds the lock. If several
+        readers hold the lock, the first contender is one of these readers."""
         return await self._call(self._trio.contenders)
 
     async def is_locked(self) -> bool:
@@ -139,7 +140,7 @@ class Lock(Acquirable[Grant], of=TrioLock):
 
 
 class WriteLock(Lock, of=TrioWriteLock):
-    """The writing side."""
+    """The writing side of the lock."""
 
     _trio: TrioWriteLock
 
@@ -148,10 +149,10 @@ class WriteLock(Lock, of=TrioWriteLock):
 
 
 class LockRegistry(TaskWrapper, of=TrioLockRegistry):
-    """One lock for each key, below one path: ``async with registry["user/7"]``.
+    """The locks for any number of keys, below one path: ``async with registry["user/7"]``.
 
-    A key may be any text that is not empty. A key gives the same object as long as a task uses that object,
-    so local queues and reentrancy work.
+    A key may be any text that is not empty. While a task uses the object of a key, the same key returns the
+    same object. So local queues and reentrancy work.
 
     :param options: the options of :class:`Lock`.
     """
@@ -170,17 +171,19 @@ class LockRegistry(TaskWrapper, of=TrioLockRegistry):
 
 
 class RWLock(TaskWrapper, of=TrioRWLock):
-    """A read/write lock on a path: one writer, or any number of readers, in the order in which they came.
+    """A read/write lock on a path: one writer or any number of readers hold it, in the order in which they
+    came.
 
         rw = RWLock(zk, "/config-lock")
         async with rw.read() as grant: ...
         async with rw.write() as grant:
             async with grant.downgrade(): ...
 
-    The znodes are those of Curator's InterProcessReadWriteLock, of kazoo's ReadLock and WriteLock, or of both
-    (``layout``). A plain lock of any library counts as a writer. Beside kazoo use its WriteLock, never its
-    plain Lock, which does not see readers (trap E-51). A writer of Curator 5.4 that becomes a reader goes to
-    the end of the queue, so a writer that waits, ours too, gets in beside it.
+    The znodes are the same as in Curator's InterProcessReadWriteLock, in kazoo's ReadLock and WriteLock, or
+    in both (``layout``). A plain lock of any library is treated as a writer. In kazoo, use its WriteLock, and
+    never its plain Lock, which does not see readers (trap E-51). A writer of Curator 5.4 that becomes a
+    reader goes to the end of the queue. So a waiting writer, also of this package, gets the lock while
+    Curator's reader still reads.
 
     :param options: the options of :class:`.Lock`, except ``local_queue`` and ``max_handoffs``.
     """
@@ -199,7 +202,7 @@ class RWLock(TaskWrapper, of=TrioRWLock):
         self._make(zk, path, **options)
 
     def read(self) -> Lock:
-        """Return the reading side: a lock that several readers can hold at a time."""
+        """Return the reading side: a lock that several readers can hold at the same time."""
         return self._wrap(self._trio.read())
 
     def write(self) -> WriteLock:
@@ -208,30 +211,31 @@ class RWLock(TaskWrapper, of=TrioRWLock):
 
 
 class SingleNodeLock(Acquirable[Grant], of=TrioSingleNodeLock):
-    """An exclusive lock that is one ephemeral znode.
+    """An exclusive lock that consists of one ephemeral znode.
 
         async with SingleNodeLock(zk, "/exclusive/lock") as grant:
             ...
 
-    Use :class:`.Lock` instead, unless other programs use such a znode, or for a comparison:
+    Use this class only if other programs use such a znode, or for comparisons. Otherwise use :class:`.Lock`:
 
-    * There is no queue. The fastest contender gets the lock; one with a slow connection may wait for ever.
-    * Each release wakes all contenders that wait. Each tries to create the znode, and all but one fail. A
-      failed create costs the ensemble a write all the same (trap E-63). N contenders cost N + N(N-1)/2
-      creates, up to as many lists, and up to N(N-1) events. :class:`.Lock` costs 6N-2 requests and 2N-1
-      events, or 5N-2 and N-1 with ``monitor=False``.
-    * ``grant.fence()`` only checks that the znode exists. It does not notice that an operator has deleted the
-      znode and another client has created it since. The token tells the two apart.
+    * There is no queue. The fastest contender gets the lock. A contender with a slow connection may wait for
+      ever.
+    * Each release wakes all waiting contenders. All of them try to create the znode, and only one succeeds. A
+      failed create also costs the ensemble a write (trap E-63). N contenders cost N + N(N-1)/2 creates, at
+      most N + N(N-1)/2 lists, and at most N(N-1) events. N contenders of :class:`.Lock` cost 6N-2 requests
+      and 2N-1 events, or 5N-2 requests and N-1 events with ``monitor=False``.
+    * ``grant.fence()`` only checks that the znode exists. If an operator has deleted the znode, and another
+      client has created it again, the check still succeeds. But the tokens of the two znodes differ.
 
-    In everything else its :class:`.Grant` has the guarantees of any other grant. The tasks of one client take
-    turns, first come, first served.
+    All other guarantees are the same as for any :class:`.Grant`. The tasks of one client take turns, in the
+    order in which they came.
 
-    :param path: the znode. Give it a parent of its own: contenders that wait watch the parent, and every
-        child that comes or goes wakes them.
+    :param path: the path of the znode. Its parent should have no other children: waiting contenders watch the
+        parent, and each new or deleted child wakes them.
     :param data: the data of the znode.
-    :param options: :class:`.HoldingOptions`.
+    :param options: the options: see :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: an option has a value that is not one of its values.
+    :raises ValueError: an option has a value that it does not accept.
     """
 
     _trio: TrioSingleNodeLock
@@ -250,14 +254,14 @@ class SingleNodeLock(Acquirable[Grant], of=TrioSingleNodeLock):
         self._make(zk, path, data=data, **options)
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """Acquire the lock without a block: run what relies on it in ``async with grant.scope()``, and call
-        ``await grant.release()`` at the end.
+        """Acquire the lock without a block. Code that relies on the lock must run in ``async with grant.scope()``.
+        Call ``await grant.release()`` at the end.
 
-        :raises WouldBlock: the znode exists or it is another task's turn, and ``wait`` is False.
-        :raises Deadlock: this task holds the lock already.
+        :raises WouldBlock: the znode exists or another task has the turn, and ``wait`` is False.
+        :raises Deadlock: this task already holds the lock.
         :raises ClosingError: the client was closed.
-        :raises SessionExpiredError: with ``on_session_loss="raise"``.
-        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+            :raises SessionExpiredError: the session has ended, and ``on_session_loss`` is ``"raise"``.
+        :raises ZooKeeperError: the server refuses a request, for example with :class:`NoAuthError`.
         """
         return await self._call(self._trio.acquire, wait=wait)
 
@@ -268,29 +272,29 @@ class Semaphore(Acquirable[Grant], of=TrioSemaphore):
         semaphore = Semaphore(zk, "/licences", 5)
         async with semaphore as lease:
             ...
-        async with semaphore.acquire_many(2) as leases:  # both or none
+        async with semaphore.acquire_many(2) as leases:  # both leases, or none
             ...
 
-    A lease is a :class:`.Grant` and gives the same guarantees as a lock: it ends with the session. When it
-    may have been lost, the body is cancelled, and the block raises :class:`LockLost`. Its token is the czxid
-    of its znode; leases that were acquired together have the same token. A task may hold several leases.
+    A lease is a :class:`.Grant` and gives the same guarantees as a lock. It ends with the session. When it
+    may have been lost, the body is cancelled, and the block raises :class:`LockLost`. The token of a lease is
+    the czxid of its znode. Leases that were acquired together have the same token. A task may hold several
+    leases. Acquiring and releasing a lease costs 8 requests; with ``layout="kazoo"`` it costs 9 requests.
 
-    To acquire and release costs 8 requests, with ``layout="kazoo"`` 9.
-
-    :param path: created when it is missing.
-    :param limit: how many leases there are.
-    :param layout: ``"curator"``: the znodes of Curator's InterProcessSemaphoreV2, ``<path>/locks`` and
-        ``<path>/leases``. ``"kazoo"``: the znodes of kazoo's Semaphore: the leases below the path, the gate
-        at ``<path>-__lock__``, and the limit as the data of the path, which is then persistent. The two do
-        not see each other: choose one for all users of a path. Children of another layout are logged once;
-        with ``"kazoo"`` each of them takes up a lease, as it does for kazoo.
+    :param path: the path of the semaphore. A missing znode is created.
+    :param limit: the number of leases.
+    :param layout: the znodes of the semaphore. ``"curator"``: the znodes of Curator's
+        InterProcessSemaphoreV2, ``<path>/locks`` and ``<path>/leases``. ``"kazoo"``: the znodes of kazoo's
+        Semaphore. There the leases are below the path, the gate is at ``<path>-__lock__``, and the limit is
+        the data of the path's znode, which is persistent. The two layouts do not see each other, so all users
+        of a path must use the same layout. Children of another layout are logged once. With ``"kazoo"`` each
+        of them takes up a lease, as in kazoo.
     :param limit_source: a shared value that holds the number of leases. While it has no value, ``limit`` is
         used. A higher limit takes effect at once. With a lower limit, no lease is granted until enough leases
-        were released. Not possible with ``layout="kazoo"``, whose limit is fixed.
+        were released. ``layout="kazoo"`` does not permit this option, because its limit is fixed.
     :param data: the data of the leases' znodes.
-    :param options: :class:`.HoldingOptions`.
+    :param options: the options: see :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: an option has a value that is not one of its values.
+    :raises ValueError: an option has a value that it does not accept.
     """
 
     _trio: TrioSemaphore
@@ -321,32 +325,33 @@ class Semaphore(Acquirable[Grant], of=TrioSemaphore):
         self._make(zk, path, limit, layout=layout, limit_source=limit_source, data=data, **options)
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """Acquire a lease without a block. Run the code that relies on it in ``async with lease.scope()``, and call
-        ``await lease.release()`` at the end.
+        """Acquire a lease without a block. Code that relies on the lease must run in ``async with lease.scope()``.
+        Call ``await lease.release()`` at the end.
 
-        :raises WouldBlock: ``wait`` is False, and no lease is free, or another contender acquires or waits.
-        :raises InconsistentLimit: with ``layout="kazoo"``, the limit stored at the path is another one.
-        :raises SequenceExhausted: the numbers of the contenders or of the leases have run out.
+        :raises WouldBlock: ``wait`` is False, and no lease is free or another contender acquires or waits.
+        :raises InconsistentLimit: another limit is stored at the path, with ``layout="kazoo"``.
+        :raises SequenceExhausted: the sequence numbers of the contenders or of the leases have run out.
         :raises ClosingError: the client was closed.
-        :raises SessionExpiredError: with ``on_session_loss="raise"``.
-        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+        :raises SessionExpiredError: the session has ended, and ``on_session_loss`` is ``"raise"``.
+        :raises ZooKeeperError: the server refuses a request, for example with :class:`NoAuthError`.
         :raises MalformedValue: ``limit_source`` holds no number.
         """
         return await self._call(self._trio.acquire, wait=wait)
 
     def acquire_many(self, count: int, *, wait: bool = True) -> AbstractAsyncContextManager[Grants]:
         """Acquire several leases, all or none: ``async with semaphore.acquire_many(3) as leases``. Each lease
-        may be released by itself before the block ends. It raises the errors of :meth:`acquire`.
+        may be released separately before the block ends. The block raises the errors of :meth:`acquire`.
 
         :raises ValueError: ``count`` is lower than 1, or higher than a fixed limit.
         """
         return self._block(self._trio.acquire_many(count, wait=wait))
 
     async def holders(self) -> list[LeaseHolder]:
-        """List the holders of leases, the oldest lease first, whatever library created them; with
-        ``layout="kazoo"`` also the other children, which count as leases.
+        """List the holders of leases of all libraries, the oldest lease first. With ``layout="kazoo"`` the
+        list has also the other children, because they take up leases.
 
-        Costs a list of the children and a read of each. A lease that goes meanwhile is left out.
+        This costs one list of the children and one read of each child. A lease that ends during the call is
+        left out.
         """
         return await self._call(self._trio.holders)
 
@@ -358,18 +363,17 @@ class MultiLock(Acquirable[Grants], of=TrioMultiLock):
         async with transfer as (seven, three):
             ...
 
-    The members may be :class:`.Lock`, either side of an :class:`.RWLock`, :class:`.Semaphore` and
-    :class:`.SingleNodeLock`. They are acquired one after the other in the order of their paths, whatever
-    order they were given in. So two objects of this class never wait for each other (trap E-58). They are
-    released in the reverse order. The loss of a member cancels the body, and also the wait for the next
-    member. Each grant has a token of its own; the grants come in the order in which the members were given.
+    A member may be a :class:`.Lock`, either side of an :class:`.RWLock`, a :class:`.Semaphore` or a
+    :class:`.SingleNodeLock`. The members are acquired one after the other, always in the order of their
+    paths. So two objects of this class never wait for each other (trap E-58). The members are released in the
+    reverse order. The loss of a member cancels the body, and also the wait for the next member. Each grant
+    has a token of its own. The grants are in the order in which the members were given. A deadlock is still
+    possible between clients with different chroots, because their paths differ. It is also possible with code
+    that acquires the same locks one by one in another order.
 
-    Paths decide on the order. So a deadlock is still possible between clients with different chroots, and
-    with code that takes the same locks one by one in another order.
-
-    :param locks: the members. Two members of one class have different paths. (For several leases of one
-        semaphore use :meth:`.Semaphore.acquire_many`.)
-    :raises ValueError: two members of one class have the same path.
+    :param locks: the members. Two members of the same class must have different paths. For several leases of
+        one semaphore use :meth:`.Semaphore.acquire_many`.
+    :raises ValueError: two members of the same class have the same path.
     """
 
     _trio: TrioMultiLock
@@ -382,10 +386,10 @@ class MultiLock(Acquirable[Grants], of=TrioMultiLock):
         self._make(locks)
 
     async def acquire(self, *, wait: bool = True) -> Grants:
-        """Acquire all members, or none: if one fails, the others are given up.
+        """Acquire all members or none: if one member fails, the others are released.
 
         :raises LockLost: a member was lost during the wait for the others.
-        :raises Exception: an error of a member's ``acquire``.
+        :raises Exception: the error of a member's ``acquire``.
         """
         return await self._call(self._trio.acquire, wait=wait)
 
@@ -393,19 +397,20 @@ class MultiLock(Acquirable[Grants], of=TrioMultiLock):
 async def contenders(
     zk: ZooKeeper, path: str, recognise: frozenset[ContenderKind] = DEFAULT_KINDS
 ) -> list[Contender]:
-    """List the holder of a lock and the waiting contenders of all libraries, in order.
+    """List the holder of a lock and the waiting contenders of all libraries in order.
 
-    This costs one request for the list of children, and one for each child. A contender that leaves meanwhile
-    is left out. A contender of ``layout="both"`` is listed twice, once for each of its znodes.
+    This costs one request for the list of children, and one request for each child. A contender that leaves
+    during the call is left out. A contender with ``layout="both"`` is listed twice, once for each of its
+    znodes.
     """
     return await TASKS.ask(trio_contenders, zk, path, recognise)
 
 
 async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
-    """Ask a holder to give a lock back. The holder may ignore that. Curator's revocable locks understand the
-    request, and so do the locks of this package (``on_revoke``). If the contender has left, nothing happens.
+    """Ask a holder to give a lock back. The holder may ignore the request. Curator's revocable locks and the
+    locks of this package (``on_revoke``) understand it. If the contender has left, nothing happens.
 
-    :param contender: one of :meth:`Lock.contenders`, or the path of its znode.
+    :param contender: a contender from :meth:`Lock.contenders`, or the path of its znode.
     """
     return await TASKS.ask(trio_revoke, zk, contender)
 
@@ -414,14 +419,14 @@ OnRevoke: TypeAlias = OnRevokeWord | Callable[[Grant], object]
 
 
 class ElectionOptions(HoldingOptions, total=False):
-    """The options of elections; :class:`.Lock` says what each means."""
+    """The options of elections: see :class:`.Lock`."""
 
     on_revoke: OnRevoke
     strategy: Strategy
 
 
 class RWLockOptions(ElectionOptions, total=False):
-    """The options of read/write locks; :class:`.Lock` says what each means."""
+    """The options of read/write locks: see :class:`.Lock`."""
 
     data: bytes
     layout: LockLayout
@@ -431,7 +436,7 @@ class RWLockOptions(ElectionOptions, total=False):
 
 
 class LockOptions(RWLockOptions, total=False):
-    """The options of locks; :class:`.Lock` says what each means."""
+    """The options of locks: see :class:`.Lock`."""
 
     local_queue: bool
     max_handoffs: int

@@ -33,21 +33,21 @@ class Party(Running, of=TrioParty):
             print(await party.members())
 
     The block begins when the member has joined. The member joins again when its znode is deleted, and in the
-    next session. To list or follow the members you need no block. If an error such as :class:`NoAuthError`
-    makes the membership impossible, the block is cancelled and raises that error.
+    next session. Listing and following the members also work without a block. If an error like
+    :class:`NoAuthError` makes the membership impossible, the block is cancelled and raises that error.
 
     A child whose name does not fit the layout is not a member. In ``"curator-group"`` every child is a
     member.
 
-    :param path: the directory of the members; created when a member joins.
-    :param id: the id of this member. It is the name of the znode in ``"curator-group"``, and a part of the
-        name in ``"kazoo-shallow"``, so in these layouts it must be a valid name.
-    :param data: the data of this member's znode. The default is what the library of the layout writes: the
-        id, or nothing in ``"curator-group"``. In the layout ``"kazoo"`` it is always the id.
-    :param conflict: what to do if a member of another session has the same name. This is possible only in
-        ``"curator-group"``: see :class:`.PersistentNode`.
-    :param parents: how a missing directory is created.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :param path: the path of the directory of the members. It is created when a member joins.
+    :param id: the id of this member. In ``"curator-group"`` it is the name of the znode, and in
+        ``"kazoo-shallow"`` it is a part of the name. So in these layouts the id must be a valid name.
+    :param data: the data of this member's znode. The default is the id, and in ``"curator-group"`` empty
+        data, as in these libraries. In the layout ``"kazoo"`` the data is always the id.
+    :param conflict: the reaction if a member of another session has the same name: see
+        :class:`.PersistentNode`. Equal names are possible only in ``"curator-group"``.
+    :param parents: the kind of a missing directory: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises ValueError: an option has a wrong value.
     """
 
@@ -76,18 +76,19 @@ class Party(Running, of=TrioParty):
         self._make(zk, path, id, data=data, layout=layout, conflict=conflict, parents=parents, acl=acl)
 
     async def members(self) -> list[Member]:
-        """List the members, in the order of their names. This costs 1 request, and 1 more for each member. In
-        ``"kazoo-shallow"`` it costs 1 request in all."""
+        """List the members in the order of their names. This costs one request, and one more request for each
+        member. In ``"kazoo-shallow"`` it costs only one request."""
         return await self._call(self._trio.members)
 
     def changes(self) -> Changes:
-        """Follow the members: ``async for change in party.changes()``. The first change has all present
-        members as joined. A slow reader does not see members that came and went in between."""
+        """Follow the members: ``async for change in party.changes()``. In the first change all present
+        members have joined. A slow reader does not see members that joined and left in between."""
         return self._wrap(self._trio.changes())
 
 
 class Changes(TaskWrapper, of=TrioChanges):
-    """The changes of a party. There is a watch only while a task waits for the next change."""
+    """The changes of a party, as an async iterator. It has a watch only while a task waits for the next
+    change."""
 
     _trio: TrioChanges
 
@@ -95,16 +96,17 @@ class Changes(TaskWrapper, of=TrioChanges):
         return self
 
     async def __anext__(self) -> Change:
-        """Wait for the next change. After an error the iterator can be used again.
+        """Wait for the next change. The iterator can still be used after an error.
 
-        :raises ZooKeeperError: the error of a read, such as :class:`NoAuthError`.
+        :raises ZooKeeperError: the error of a read, for example :class:`NoAuthError`.
         :raises ClosingError: the client was closed.
         """
         return await self._call(self._trio.__anext__)
 
 
 class KeptNode(Running, of=TrioKeptNode):
-    """The base: creates a znode, watches it, and creates it again when it is gone."""
+    """The base of recipes that keep a znode: it creates the znode, watches it, and creates it again when it
+    is gone."""
 
     _trio: TrioKeptNode
 
@@ -117,16 +119,15 @@ class KeptNode(Running, of=TrioKeptNode):
         return self._wrap(self._trio.zk)
 
     async def ready(self) -> None:
-        """Wait until the znode is there.
+        """Wait until the znode exists.
 
-        :raises RuntimeError: the block has ended, or not begun.
+        :raises RuntimeError: the block has ended or has not begun.
         """
         return await self._call(self._trio.ready)
 
     async def set_data(self, data: bytes) -> None:
-        """Change the data of the znode, and of each that is created later, and wait until it is written.
-
-        Cancelling ends the wait, not the change. Outside of the block nothing is written.
+        """Change the data of the znode and of each znode that is created later, and wait until the data is
+        written. A cancellation ends the wait, but the change continues. Outside the block nothing is written.
 
         :raises RuntimeError: the block ended before the data was written.
         """
@@ -134,34 +135,35 @@ class KeptNode(Running, of=TrioKeptNode):
 
 
 class PersistentNode(KeptNode, of=TrioPersistentNode):
-    """Keeps a znode until the end of the block: it is created again when it is deleted, and in the
-    next session.
+    """Keeps a znode until the end of the block. The znode is created again after a deletion, and in the next
+    session.
 
         async with PersistentNode(zk, "/services/api/10.0.0.1", data=b"port=80") as node:
             await node.ready()
 
-    The block begins at once, connected or not. Leaving the block deletes the znode, and waits for that
-    ``cleanup_grace`` seconds at most; without a connection the deletion is done later. Layout and behaviour
-    are those of Curator's PersistentNode.
+    The block begins at once, even without a connection. At its end the block deletes the znode, and waits at
+    most ``cleanup_grace`` seconds for the deletion. Without a connection the znode is deleted later. The
+    layout and the behaviour are the same as in Curator's PersistentNode.
 
-    If another owner has an ephemeral znode at the path, ``conflict`` says what happens. A znode of an earlier
-    session of this object is deleted. A persistent znode has no owner, so an existing one is adopted, and
-    its data is replaced.
+    If an ephemeral znode of another owner is at the path, ``conflict`` decides what happens. A znode of an
+    earlier session of this object is deleted. A persistent znode has no owner. So an existing persistent
+    znode is adopted, and its data is replaced.
 
-    An error that makes it impossible to keep the znode, such as :class:`NoAuthError`, cancels the block,
-    which raises the error.
+    If an error like :class:`NoAuthError` makes it impossible to keep the znode, the block is cancelled and
+    raises this error.
 
     :param data: the data of the znode.
-    :param mode: EPHEMERAL, PERSISTENT, or EPHEMERAL_SEQUENTIAL. A sequential znode keeps its number when it
-        is created again. Its name is ``_c_<uuid>-<name><number>``, as Curator's with protection.
-    :param conflict: ``"wait"`` until the other znode is gone, ``"takeover"`` to delete it, or ``"raise"``
-        :class:`NodeExistsError`. Two owners with ``"takeover"`` replace each other's znode without end.
-    :param parents: how missing parents are created.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
-    :param cleanup_grace: seconds that leaving the block may wait for the server.
+    :param mode: the kind of the znode: EPHEMERAL, PERSISTENT, or EPHEMERAL_SEQUENTIAL. A sequential znode
+        keeps its number when it is created again. Its name is ``_c_<uuid>-<name><number>``, as in Curator's
+        mode with protection.
+    :param conflict: the reaction to a znode of another owner: see :data:`Conflict`. Two owners with
+        ``"takeover"`` replace each other's znode without end.
+    :param parents: the kind of missing parents: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
+    :param cleanup_grace: the time in seconds that the end of the block may wait for the server.
     :raises ValueError: an option has a wrong value.
 
-    :ivar path: the path of the znode; with the number, after it was created.
+    :ivar path: the path of the znode. After the creation of a sequential znode it includes the number.
     """
 
     _trio: TrioPersistentNode
@@ -191,22 +193,21 @@ class PersistentNode(KeptNode, of=TrioPersistentNode):
 
 
 class TtlNode(KeptNode, of=TrioTtlNode):
-    """Keeps a znode for as long as the block lasts and ``ttl`` seconds after, even if the session ends
-    before.
+    """Keeps a znode until ``ttl`` seconds after the end of the block, even if the session ends earlier.
 
         async with TtlNode(zk, "/reports/today", data=b"...", ttl=3600) as node:
             await node.ready()
 
-    Curator's PersistentTtlNode is a container with the same child, so each of the two recipes keeps the
-    znode of the other.
+    The znode of Curator's PersistentTtlNode is a container with the same child. So each of the two recipes
+    can keep a znode that the other recipe has created.
 
-    An error that makes it impossible to keep the znode cancels the block, which raises the error. One of
-    them is
-    :class:`UnimplementedError`: the server does not allow TTL znodes; set ``extendedTypesEnabled`` there.
+    If an error makes it impossible to keep the znode, the block is cancelled and raises this error.
+    :class:`UnimplementedError` means that the server does not allow TTL znodes: set ``extendedTypesEnabled``
+    in its configuration.
 
-    :param ttl: seconds.
-    :param parents: how missing parents are created.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :param ttl: the time in seconds for which the znode exists after the end of the block.
+    :param parents: the kind of missing parents: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises ValueError: an option has a wrong value.
     """
 
@@ -227,28 +228,29 @@ class TtlNode(KeptNode, of=TrioTtlNode):
 
 class Partitioner(Running, of=TrioPartitioner):
     """Divides items among the members of a group. Each item belongs to one member. This object is a member
-    until the end of the block.
+    until the end of its block.
 
         async with Partitioner(zk, "/work", ["a", "b", "c"], id="10.0.0.1") as partitioner:
             while True:
                 with suppress(Rebalance, LockLost):
                     async with partitioner.share() as items:
-                        ...     # only we work on these items; cancelled when the members change
+                        ...     # only this member works on these items; cancelled when the members change
 
-    The znodes are those of kazoo's SetPartitioner: a member is ``<path>/party/<32 hex digits>-<id>``. A lock,
-    ``<path>/locks/<item>``, guards each item, so that an item never belongs to two members, even while the
-    members disagree about who is there. Members of both libraries may be mixed; all must have the same items.
-    Other children of the party are ignored, with a warning (kazoo counts them as members).
+    The znodes are the same as in kazoo's SetPartitioner: a member is ``<path>/party/<32 hex digits>-<id>``. A
+    lock, ``<path>/locks/<item>``, guards each item. So an item never belongs to two members, even if the
+    members do not see the same members. Members of both libraries may be mixed; all members must have the
+    same items. Other children of the party are ignored with a warning; kazoo treats them as members.
 
-    When the session expires, the items are lost, and the member joins again in the next session. The block
-    raises
-    :class:`NodeExistsError` if another member has the same id.
+    When the session expires, the items are lost, and the member joins again in the next session. If another
+    member has the same id, the block raises :class:`NodeExistsError`.
 
-    :param items: names that a znode may have. With n members, each has every nth of the sorted items.
-    :param id: the id of this member; no other member may have the same one. A process that starts again while
-        the session of its predecessor lives must wait for the end of that session.
-    :param settle: seconds for which the members must have stayed the same before the items are divided.
-    :param margin: seconds by which the lease of an item's lock is taken to be shorter.
+    :param items: the items, which must be valid names of znodes. With n members, each member gets every nth
+        item of the sorted items.
+    :param id: the id of this member. No other member may have the same id. If a process is restarted while
+        its old session still exists, it must wait for the end of that session.
+    :param settle: the time in seconds without a change of the members before the items are divided.
+    :param margin: the time in seconds before the end of the lease at which an item is lost: see
+        :class:`.Hold`.
     :param parents, suspended, acl: see :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
     :raises ValueError: an option has a value that is not one of its values, or a name holds a slash.
@@ -294,15 +296,15 @@ class Partitioner(Running, of=TrioPartitioner):
         return await self._call(self._trio.members)
 
     def share(self) -> AbstractAsyncContextManager[dict[str, Grant]]:
-        """Wait for this member's share of the items. In the block no other member has these items. The share
-        may be empty.
+        """Wait for this member's share of the items. During the block no other member has these items. The
+        share may be empty.
 
-        Yields the items, in order, each with the grant of its lock: for fencing.
+        Yields the items in order. Each item has the grant of its lock, which can be used for fencing.
 
         :raises Rebalance: the members have changed. The block was cancelled; ask for the next share.
         :raises LockLost: an item was lost for another reason. The block was cancelled; ask for the next
             share.
         :raises NodeExistsError: another member has the same id.
-        :raises RuntimeError: the partitioner's block was left, or not entered yet.
+        :raises RuntimeError: the partitioner's block has ended or has not begun.
         """
         return self._block(self._trio.share())

@@ -27,9 +27,9 @@ from .wrapper import TaskWrapper
 class ItemQueue(TaskWrapper, of=TrioItemQueue):
     """The base of all queues. Any number of tasks may use one object.
 
-    Tasks that wait for an item are served in turn, and only the first of them asks the server. Children that
-    are no items are skipped, and reported once in the log. Above 10,000 items listing them is expensive; use
-    several queues (recipe-rules.md trap E-42).
+    Tasks that wait for an item get items in the order in which they came. Only the first waiting task sends
+    requests. Children that are not items are skipped, and logged once. Listing more than 10,000 items is
+    expensive; then use several queues (recipe-rules.md trap E-42).
 
     :ivar path: the path of the queue.
     """
@@ -47,13 +47,13 @@ class ItemQueue(TaskWrapper, of=TrioItemQueue):
     async def get(self, *, wait: bool = True) -> Item:
         """Take the next item out of the queue.
 
-        If the call is cancelled before the deletion was sent, the item stays. After that the call waits for
-        the reply, one session timeout at most: an item that was taken is returned, and the cancellation
-        shows at the next checkpoint.
+        If the call is cancelled before the deletion was sent, the item stays in the queue. If the deletion
+        was already sent, the call waits for the reply, at most for one session timeout. If the item was
+        taken, the call returns it, and the cancellation takes effect at the next checkpoint.
 
         :param wait: if False, raise :class:`QueueEmpty` instead of waiting for an item.
-        :raises UndecidedItem: it cannot be known whether this call has taken the item, which the error holds.
-        :raises QueueEmpty: see ``wait``.
+        :raises UndecidedItem: it is unknown whether this call has taken the item. The error has the item.
+        :raises QueueEmpty: no item can be taken now, and ``wait`` is False.
         """
         return await self._call(self._trio.get, wait=wait)
 
@@ -69,23 +69,23 @@ class ItemQueue(TaskWrapper, of=TrioItemQueue):
             async with queue.claim() as item:
                 await handle(item.data)
 
-        While the block runs no other consumer gets the item. The end of the block deletes the item. If the
-        block raises an error or is cancelled, the item is free again, at its old position.
+        During the block no other consumer gets the item. The end of the block deletes the item. If the block
+        raises an error or is cancelled, the item is free again at its old position.
 
-        The item is handled at least once, and exactly once if no claim is lost. A claim is lost when the
-        session may have ended, or another client has deleted the claim or the item: then the block is
-        cancelled, and another consumer may get the item.
+        The item is handled at least once; if no claim is lost, it is handled exactly once. A claim is lost
+        when the session may have ended, or when another client has deleted the claim or the item. Then the
+        block is cancelled, and another consumer may get the item.
 
         :param wait: if False, raise :class:`QueueEmpty` instead of waiting for an item.
-        :raises LockLost: the claim was lost. If the error comes at the end of the block, the item may be gone
-            or not.
-        :raises QueueEmpty: see ``wait``.
+        :raises LockLost: the claim was lost. If the error is raised at the end of the block, it is unknown
+            whether the item was deleted.
+        :raises QueueEmpty: no item can be taken now, and ``wait`` is False.
         :raises ValueError: the queue was made with ``safe=False``, so it has no claims.
         """
         return self._block(self._trio.claim(wait=wait))
 
     async def peek(self) -> Item | None:
-        """Read the next item and leave it in the queue; None if no item can be taken now."""
+        """Read the next item, and leave it in the queue. Returns None if no item can be taken now."""
         return await self._call(self._trio.peek)
 
     async def size(self) -> int:
@@ -100,28 +100,29 @@ class Queue(ItemQueue, of=TrioQueue):
         await queue.put(b"...")
         item = await queue.get()
 
-    :param layout: ``native`` items are named ``item-<uuid>-<number>``; ``simple`` ones ``qn-<number>``, as
-        with Curator's SimpleDistributedQueue and ZooKeeper's DistributedQueue; ``kazoo`` ones
-        ``entry-100-<number>``, as with kazoo's Queue. All hold the bare payload.
-    :param safe: claim an item before it is taken, in ``<path>.claims``. All consumers should agree. Consumers
-        of other libraries do not claim, but may be mixed in.
+    :param layout: the names of the items. ``native``: ``item-<uuid>-<number>``. ``simple``: ``qn-<number>``,
+        as in Curator's SimpleDistributedQueue and ZooKeeper's DistributedQueue. ``kazoo``:
+        ``entry-100-<number>``, as in kazoo's Queue. In all layouts the data of the znode is the payload.
+    :param safe: whether an item is claimed in ``<path>.claims`` before it is taken. All consumers of this
+        package should use the same value. Consumers of other libraries do not claim items, but they may use
+        the same queue.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery:
+    The guarantees of delivery:
 
-    * :meth:`put` is exactly once with the ``native`` layout, also after a lost reply. Only if the session
-      ends as well, and the item is not found, :class:`AmbiguousResult` is raised. With the other layouts a
-      lost reply raises :class:`AmbiguousResult`, or with ``retry=True`` the item is put at least once.
-    * :meth:`get` with ``safe`` is exactly once up to its return: one call returns the item, also after a
-      lost reply. Only if the session ends as well, and the item is gone, :class:`UndecidedItem` is raised.
-      If your code fails after :meth:`get` has returned, the item is lost. Use :meth:`claim` to have the
-      item put back.
+    * :meth:`put` is exactly once with the ``native`` layout, even after a lost reply.
+      :class:`AmbiguousResult` is raised only if the session ends too and the item is not found. With the
+      other layouts a lost reply raises :class:`AmbiguousResult`; with ``retry=True`` the item is put at least
+      once.
+    * :meth:`get` with ``safe`` is exactly once: one call returns the item, even after a lost reply.
+      :class:`UndecidedItem` is raised only if the session ends too and the item is gone. If your code fails
+      after :meth:`get` has returned, the item is lost. With :meth:`claim` the item would be free again.
     * :meth:`get` without ``safe`` is at most once: :class:`UndecidedItem` is raised whenever the reply is
       lost and the item is gone.
 
-    Cost: a put is 1 request, with ``native`` 1 more in the background. A safe get is 3 requests, an unsafe
-    one 2. In addition the items are listed whenever the last list is used up, and they are watched while a
-    task waits.
+    The costs: a put costs 1 request; with ``native`` it costs 1 more request in the background. A get with
+    ``safe`` costs 3 requests, and a get without ``safe`` costs 2 requests. In addition, the items are listed
+    when the last list is used up, and they are watched while a task waits.
     """
 
     _trio: TrioQueue
@@ -140,42 +141,43 @@ class Queue(ItemQueue, of=TrioQueue):
     async def put(self, data: bytes, *, wait: bool = True) -> None:
         """Put an item at the end.
 
-        A call that is cancelled withdraws the request if it was not sent yet; otherwise the item may be put.
+        A cancelled call withdraws its request if the request was not sent yet. Otherwise the item may be put.
 
-        :param wait: if False, raise :class:`QueueFull` instead of waiting for room in a bounded queue.
-        :raises AmbiguousResult: the item may have been put or not; see the class.
-        :raises QueueFull: see ``wait``.
-        :raises SequenceExhausted: the server's numbers have run out; the item was not put.
-        :raises SessionExpiredError: the session has ended; the item was not put.
+        :param wait: if False, raise :class:`QueueFull` instead of waiting for room in a queue with a limit.
+        :raises AmbiguousResult: it is unknown whether the item was put; see the class.
+        :raises QueueFull: there is no room, and ``wait`` is False.
+        :raises SequenceExhausted: the server's numbers have run out. The item was not put.
+        :raises SessionExpiredError: the session has ended. The item was not put.
         """
         return await self._call(self._trio.put, data, wait=wait)
 
     async def put_all(self, data: Sequence[bytes], *, wait: bool = True) -> None:
-        """Put several items at the end, next to each other: all or none. See :meth:`put`."""
+        """Put several items at the end, next to each other, all or none. See :meth:`put`."""
         return await self._call(self._trio.put_all, data, wait=wait)
 
 
 class ClaimQueue(ItemQueue, of=TrioClaimQueue):
-    """A queue whose items are handled at least once: an item is deleted after it was handled.
+    """A queue whose items are handled at least once: an item is deleted only after it was handled.
 
         queue = ClaimQueue(zk, "/jobs")
         await queue.put(b"...")
         async with queue.claim() as item:
             await handle(item.data)
 
-    :param layout: ``kazoo-locking`` has the items in ``<path>/entries``, named ``entry-<priority>-<number>``,
-        and the claims in ``<path>/taken``, as kazoo's LockingQueue. ``curator`` has the items in ``path``,
-        named ``queue-<number>``, in frames, as Curator's DistributedQueue.
-    :param lock_path: with ``curator``, the directory of the claims, ``lockPath`` to Curator's consumers. By
-        default ``<path>.claims``.
+    :param layout: the names of the znodes. ``kazoo-locking`` is the layout of kazoo's LockingQueue: the items
+        are ``<path>/entries/entry-<priority>-<number>``, and the claims are in ``<path>/taken``. ``curator``
+        is the layout of Curator's DistributedQueue: the items are ``<path>/queue-<number>``, and their data
+        is in frames.
+    :param lock_path: the directory of the claims in the layout ``curator``. Curator's consumers call it
+        ``lockPath``. The default is ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery:
+    The guarantees of delivery:
 
-    * :meth:`put` raises :class:`AmbiguousResult` if the reply is lost, or with ``retry=True`` puts at least
-      once.
-    * :meth:`claim` hands an item out at least once, and exactly once if no claim is lost.
-    * :meth:`get` claims and deletes at once: exactly once up to its return.
+    * :meth:`put` raises :class:`AmbiguousResult` if the reply is lost. With ``retry=True`` it puts the item
+      at least once.
+    * :meth:`claim` returns an item at least once; if no claim is lost, exactly once.
+    * :meth:`get` claims an item and deletes it at once. Exactly one call returns the item.
     """
 
     _trio: TrioClaimQueue
@@ -192,30 +194,33 @@ class ClaimQueue(ItemQueue, of=TrioClaimQueue):
         self._make(zk, path, layout=layout, lock_path=lock_path, **options)
 
     async def put(self, data: bytes, *, priority: int = 100, wait: bool = True) -> None:
-        """Put an item behind the others of its priority; see :meth:`.Queue.put`.
+        """Put an item behind the other items with its priority; see :meth:`.Queue.put`.
 
-        :param priority: 0 to 999; lower priorities come first. Only with ``kazoo-locking``.
+        :param priority: the priority, from 0 to 999. Items with lower priorities come first. Only
+            ``kazoo-locking`` has priorities.
         :raises ValueError: the priority is out of range.
         """
         return await self._call(self._trio.put, data, priority=priority, wait=wait)
 
     async def put_all(self, data: Sequence[bytes], *, priority: int = 100, wait: bool = True) -> None:
-        """Put several items: all or none. See :meth:`put`."""
+        """Put several items, all or none. See :meth:`put`."""
         return await self._call(self._trio.put_all, data, priority=priority, wait=wait)
 
 
 class PriorityQueue(ItemQueue, of=TrioPriorityQueue):
-    """A queue in order of priority, lower ones first; and for equal priorities first in, first out.
+    """A queue in the order of priorities. Lower priorities come first. Items of equal priority are first in,
+    first out.
 
-    :param layout: ``curator`` takes any 32-bit integer as a priority, in names like
-        ``queue-100000005<number>``, and frames, as Curator's DistributedPriorityQueue. ``kazoo`` takes 0 to
-        999, in names like ``entry-005-<number>``, as kazoo's Queue.
-    :param lock_path: the directory of the claims, ``lockPath`` to Curator's consumers. By default
+    :param layout: the names of the znodes. ``curator`` is the layout of Curator's DistributedPriorityQueue:
+        the names are like ``queue-100000005<number>``, the data is in frames, and a priority is any 32-bit
+        integer. ``kazoo`` is the layout of kazoo's Queue: the names are like ``entry-005-<number>``, and a
+        priority is 0 to 999.
+    :param lock_path: the directory of the claims, which Curator's consumers call ``lockPath``. The default is
         ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery is that of :class:`.ClaimQueue`. The items are listed before each one is taken, because an item
-    of a lower priority may have arrived.
+    The guarantees of delivery are those of :class:`.ClaimQueue`. The items are listed before each get or
+    claim, because an item with a lower priority may have arrived.
     """
 
     _trio: TrioPriorityQueue
@@ -239,24 +244,25 @@ class PriorityQueue(ItemQueue, of=TrioPriorityQueue):
         return await self._call(self._trio.put, data, priority, wait=wait)
 
     async def put_all(self, data: Sequence[bytes], priority: int, *, wait: bool = True) -> None:
-        """Put several items of one priority: all or none. See :meth:`put`."""
+        """Put several items of one priority, all or none. See :meth:`put`."""
         return await self._call(self._trio.put_all, data, priority, wait=wait)
 
 
 class DelayQueue(ItemQueue, of=TrioDelayQueue):
-    """A queue whose items cannot be taken before they are due. The item that is due first comes first.
+    """A queue whose items cannot be taken before their due time. The item with the earliest due time comes
+    first.
 
-    Names are like ``queue-|0199E0C5A400|<number>`` with the time in ms since the epoch, and data is in
-    frames, as with Curator's DistributedDelayQueue.
+    The layout is the layout of Curator's DistributedDelayQueue. A name is like
+    ``queue-|0199E0C5A400|<number>``, with the due time in ms since the epoch. The data is in frames.
 
-    :param lock_path: the directory of the claims, ``lockPath`` to Curator's consumers. By default
+    :param lock_path: the directory of the claims, which Curator's consumers call ``lockPath``. The default is
         ``<path>.claims``.
-    :param clock: returns the time in seconds since the epoch. The clocks of all clients should agree; this is
-        not checked.
+    :param clock: a function that returns the time in seconds since the epoch. The clocks of all clients
+        should agree, which is not checked.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery is that of :class:`.ClaimQueue`. A consumer sleeps until the first item is due, and lists again
-    when items come or go.
+    The guarantees of delivery are those of :class:`.ClaimQueue`. A consumer sleeps until the first item is
+    due. It lists the items again when items are put or taken.
     """
 
     _trio: TrioDelayQueue
@@ -275,29 +281,29 @@ class DelayQueue(ItemQueue, of=TrioDelayQueue):
     async def put(self, data: bytes, delay: float, *, wait: bool = True) -> None:
         """Put an item; see :meth:`.Queue.put`.
 
-        :param delay: seconds from now until the item is due.
+        :param delay: the time in seconds from now until the item is due.
         """
         return await self._call(self._trio.put, data, delay, wait=wait)
 
     async def put_all(self, data: Sequence[bytes], delay: float, *, wait: bool = True) -> None:
-        """Put several items that are due at the same time: all or none. See :meth:`put`.
+        """Put several items with the same due time, all or none. See :meth:`put`.
 
-        :param delay: seconds from now until the items are due.
+        :param delay: the time in seconds from now until the items are due.
         """
         return await self._call(self._trio.put_all, data, delay, wait=wait)
 
 
 class IdQueue(ItemQueue, of=TrioIdQueue):
-    """A queue, first in, first out, whose items have ids by which they can be removed.
+    """A queue, first in, first out. Its items have ids, and can be removed by their ids.
 
-    Names are like ``queue-|id|<number>``, and data is in frames, as with Curator's DistributedIdQueue.
-    ``/`` and ``|`` in an id are written as ``_``.
+    The layout is the layout of Curator's DistributedIdQueue. A name is like ``queue-|id|<number>``, and the
+    data is in frames. ``/`` and ``|`` in an id are written as ``_``.
 
-    :param lock_path: the directory of the claims, ``lockPath`` to Curator's consumers. By default
+    :param lock_path: the directory of the claims, which Curator's consumers call ``lockPath``. The default is
         ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery is that of :class:`.ClaimQueue`.
+    The guarantees of delivery are those of :class:`.ClaimQueue`.
     """
 
     _trio: TrioIdQueue
@@ -312,9 +318,9 @@ class IdQueue(ItemQueue, of=TrioIdQueue):
         return await self._call(self._trio.put, data, id, wait=wait)
 
     async def remove(self, id: str) -> int:
-        """Remove the items with this id that are not claimed, and return how many were removed.
+        """Remove the items with this id that are not claimed. Returns the number of removed items.
 
-        :raises AmbiguousResult: a reply was lost, and the item is gone: it was removed, or another consumer
+        :raises AmbiguousResult: a reply was lost, and the item is gone. It was removed, or another consumer
             has taken it.
         :raises SessionExpiredError: the session has ended.
         """

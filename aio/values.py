@@ -29,25 +29,25 @@ class Counter(TaskWrapper, Generic[N], of=TrioCounter):
         counter = Counter(zk, "/counters/orders")
         before, after = await counter.add(1)
 
-    :param codec: how the number is written. :data:`.INT32`: as Curator's SharedCount and
-        DistributedAtomicInteger, and kazoo's Counter with ``support_curator=True``. :data:`.INT64`: as
-        Curator's DistributedAtomicLong. :data:`.ASCII_INT`: as kazoo's Counter, of any size.
-        :data:`.ASCII_FLOAT`: as kazoo's Counter with a float for its default.
-    :param default: the number to begin with.
-    :param missing: see :class:`CounterOptions`.
+    :param codec: the form of the number in the znode. :data:`.INT32` is the form of Curator's SharedCount and
+        DistributedAtomicInteger, and of kazoo's Counter with ``support_curator=True``. :data:`.INT64` is the
+        form of Curator's DistributedAtomicLong. :data:`.ASCII_INT` is the form of kazoo's Counter; the number
+        may have any size. :data:`.ASCII_FLOAT` is the form of kazoo's Counter with a float as its default.
+    :param default: the number before the first change.
+    :param missing: the reaction to a znode that is gone: see :class:`CounterOptions`.
     :param exactly_once, parents, acl: see :class:`.ValueOptions`.
     :raises ValueError: an option has a wrong value.
-    :raises TypeError: ``codec`` is no codec, or cannot write ``default``.
-    :raises OverflowError: ``default`` is out of the range of the codec.
+    :raises TypeError: ``codec`` is no codec, or it cannot write ``default``.
+    :raises OverflowError: ``default`` is outside the range of the codec.
 
     All methods raise:
 
-    * OverflowError: the codec cannot hold the result; nothing was sent.
-    * :class:`.MalformedValue`: the data of the znode is no such number.
-    * :class:`.AmbiguousResult`: a reply was lost, and the change may have been made or not; with
-      ``exactly_once`` only after one hour without a connection.
-    * :class:`SessionExpiredError`: the session has ended; nothing was changed.
-    * :class:`NoNodeError`: the znode is gone; see ``missing``.
+    * OverflowError: the result is outside the range of the codec. No change was sent.
+    * :class:`.MalformedValue`: the codec cannot read the data of the znode.
+    * :class:`.AmbiguousResult`: a reply was lost, and it is unknown whether the change was made. With
+      ``exactly_once`` this happens only after one hour without a connection.
+    * :class:`SessionExpiredError`: the session has ended. The number was not changed.
+    * :class:`NoNodeError`: the znode is gone, and ``missing`` is ``"raise"``.
     """
 
     _trio: TrioCounter[Any]
@@ -93,12 +93,12 @@ class Counter(TaskWrapper, Generic[N], of=TrioCounter):
         return await self._call(self._trio.get)
 
     async def set(self, value: N) -> None:
-        """Replace the number, whatever it is, and create the znode if it is gone. After a lost reply the
-        write is repeated, also with ``exactly_once``."""
+        """Replace the number, and create the znode if it is gone. After a lost reply the write is repeated,
+        even with ``exactly_once``."""
         return await self._call(self._trio.set, value)
 
     async def add(self, amount: N) -> tuple[N, N]:
-        """Add a number, which may be negative. Returns the value before and after."""
+        """Add a number, which may be negative. Returns the values before and after the addition."""
         return await self._call(self._trio.add, amount)
 
     async def compare_and_set(self, expected: N, value: N) -> bool:
@@ -106,9 +106,9 @@ class Counter(TaskWrapper, Generic[N], of=TrioCounter):
         return await self._call(self._trio.compare_and_set, expected, value)
 
     async def reserve(self: Counter[int], count: int) -> range:
-        """Reserve the next ``count`` numbers, so that no two callers get the same number. If a reply is lost,
-        it may be unknown whether the numbers were reserved. Then the call reserves the numbers after them, so
-        there may be gaps.
+        """Reserve the next ``count`` numbers. No two callers get the same number. If a reply is lost and it
+        is unknown whether the numbers were reserved, the call reserves the numbers after them. So some
+        numbers may be unused.
 
         :raises ValueError: ``count`` is less than 1.
         :raises TypeError: the numbers are floats.
@@ -124,13 +124,14 @@ class SharedValue(TaskWrapper, Generic[T], of=TrioSharedValue):
             async for item in stream:
                 if item is not None: use(item.value)
 
-    The layout is that of Curator's SharedValue (with the default codec) and SharedCount (with
-    :data:`.INT32`). The znode is persistent.
+    The layout is the layout of Curator's SharedValue with the default codec, and of Curator's SharedCount
+    with :data:`.INT32`. The znode is persistent.
 
-    :param codec: how the value is written as bytes, see :mod:`pyzk.recipes.codecs`; raw bytes by default.
+    :param codec: the form of the value in the znode: see :mod:`pyzk.recipes.codecs`. The default is raw
+        bytes.
     :param exactly_once, parents, acl: see :class:`ValueOptions`.
     :raises BadArgumentsError: ``path`` is not a valid path.
-    :raises ValueError: ``parents`` has a wrong value.
+    :raises ValueError: ``parents`` is not one of its values.
     :raises TypeError: ``codec`` is no codec.
     """
 
@@ -167,44 +168,45 @@ class SharedValue(TaskWrapper, Generic[T], of=TrioSharedValue):
         self._make(zk, path, codec=codec, exactly_once=exactly_once, parents=parents, acl=acl)
 
     async def get(self) -> Versioned[T] | None:
-        """Read the value; None if there is no znode.
+        """Read the value. Returns None if the znode does not exist.
 
         :raises MalformedValue: the codec cannot read the data.
         """
         return await self._call(self._trio.get)
 
     def updates(self) -> AbstractAsyncContextManager[Updates[T]]:
-        """Follow the value: the present value at once, then each later one; None while there is no znode. A
-        slow reader skips to the latest value. The stream survives lost connections and expired sessions."""
+        """Follow the value: the stream returns the present value at once, and then each later value. It
+        returns None while the znode does not exist. A slow reader skips to the latest value. The stream
+        survives lost connections and expired sessions."""
         return self._block(self._trio.updates())
 
     async def set(self, value: T) -> None:
-        """Replace the value, whatever it is. After a lost reply the write is repeated, which may undo a
-        write of another client in between.
+        """Replace the value. After a lost reply the write is repeated. This may undo a write of another
+        client in between.
 
         :raises TypeError: the codec cannot write the value.
-        :raises OverflowError: the value is out of the range of the codec.
-        :raises SessionExpiredError: the session has ended; the value may have been replaced.
+        :raises OverflowError: the value is outside the range of the codec.
+        :raises SessionExpiredError: the session has ended. The value may have been replaced.
         """
         return await self._call(self._trio.set, value)
 
     async def compare_and_set(self, expected: Versioned[T] | None, value: T) -> bool:
-        """Replace the value if it was not written since ``expected`` was read. Returns whether it was
+        """Replace the value if it was not written since ``expected`` was read. Returns whether the value was
         replaced.
 
-        :param expected: None if there was no znode.
-        :raises AmbiguousResult: the reply was lost, and the value was written since. With ``exactly_once``
-            only if it took more than one hour to reconnect.
+        :param expected: the value that was read; None if the znode did not exist.
+        :raises AmbiguousResult: the reply was lost, and the value was written since then. With
+            ``exactly_once`` this happens only after more than one hour without a connection.
         :raises TypeError: the codec cannot write the value.
-        :raises OverflowError: the value is out of the range of the codec.
-        :raises SessionExpiredError: the session has ended; nothing was replaced.
+        :raises OverflowError: the value is outside the range of the codec.
+        :raises SessionExpiredError: the session has ended. The value was not replaced.
         """
         return await self._call(self._trio.compare_and_set, expected, value)
 
 
 class Updates(TaskWrapper, Generic[T], of=TrioUpdates):
-    """The successive values of a :class:`SharedValue`, as an async iterator; made by
-    :meth:`SharedValue.updates`."""
+    """The successive values of a :class:`SharedValue`, as an async iterator. :meth:`SharedValue.updates`
+    makes it."""
 
     _trio: TrioUpdates[Any]
 
@@ -212,11 +214,11 @@ class Updates(TaskWrapper, Generic[T], of=TrioUpdates):
         return self
 
     async def __anext__(self) -> Versioned[T] | None:
-        """Wait for the next value; None while there is no znode. After an error the iterator can be used
-        again.
+        """Wait for the next value. It is None while the znode does not exist. The iterator can still be used
+        after an error.
 
         :raises MalformedValue: the codec cannot read the data.
-        :raises ZooKeeperError: the error of a read, such as :class:`NoAuthError`.
+        :raises ZooKeeperError: the error of a read, for example :class:`NoAuthError`.
         :raises ClosingError: the client was closed.
         """
         return await self._call(self._trio.__anext__)

@@ -25,12 +25,12 @@ class Barrier(ThreadWrapper, of=TrioBarrier):
         barrier.remove()
 
     The znode is persistent, so the barrier outlives the client that created it. Curator's DistributedBarrier
-    and kazoo's Barrier have the same znode.
+    and kazoo's Barrier use the same znode.
 
-    :param parents: what a missing parent is created as: see :data:`.Parents`.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :param parents: the kind of a missing parent: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parents`` is not one of its words.
+    :raises ValueError: ``parents`` is not one of its values.
     """
 
     _trio: TrioBarrier
@@ -51,17 +51,17 @@ class Barrier(ThreadWrapper, of=TrioBarrier):
     def create(self) -> None:
         """Create the barrier. If it exists already, nothing happens.
 
-        :raises SessionExpiredError: the session has ended meanwhile.
-        :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+        :raises SessionExpiredError: the session ended during the call.
+        :raises ZooKeeperError: the server refuses the request, for example with :class:`NoAuthError`.
         """
         return self._call(self._trio.create)
 
     def remove(self) -> bool:
-        """Remove the barrier. Returns whether it existed. After a lost reply, returns whether it may have
-        existed.
+        """Remove the barrier. Returns True if the barrier existed. If a reply was lost, True means that the
+        barrier may have existed.
 
-        :raises SessionExpiredError: the session has ended meanwhile.
-        :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+        :raises SessionExpiredError: the session ended during the call.
+        :raises ZooKeeperError: the server refuses the request, for example with :class:`NoAuthError`.
         """
         return self._call(self._trio.remove)
 
@@ -75,30 +75,30 @@ class DoubleBarrier(ThreadWrapper, of=TrioDoubleBarrier):
     """Members begin their work together and end it together.
 
         barrier = DoubleBarrier(zk, "/barriers/step-1", 3)
-        with barrier:    # waits until there are three
+        with barrier:    # waits until there are three members
             ...                # the work
-                               # waits until all others have ended theirs
+                               # waits until all other members have ended their work
 
-    A member that comes when three members are in already joins them. The block's value is the path of the
-    member's znode. Any number of threads may use one object, in any number of rounds. Each block is a member.
+    A member that comes while a round is under way joins it. The block's value is the path of the member's
+    znode. Any number of threads may use one object, in any number of rounds. Each block is one member.
 
     If the body raises or is cancelled, the member leaves without waiting. If the session ends between the
-    beginning of the block and its end, the body is cancelled, and the block raises :class:`BarrierBroken`. A
-    member whose znode is deleted while it waits to be let in creates it again. A member whose znode is
-    deleted later counts as gone.
+    beginning of the block and its end, the body is cancelled, and the block raises :class:`BarrierBroken`. If
+    the znode of a member is deleted while the member waits for the beginning, the member creates the znode
+    again. If the znode is deleted later, the other members treat the member as gone.
 
-    The layout is that of Curator's DistributedDoubleBarrier. Members of Curator and kazoo may take part:
-    every child except ``ready`` counts. Members of kazoo delete ``ready`` when they *begin* to leave. If one
-    of this recipe's members has no connection from before ``ready`` is created until after that, it cannot
-    see that it was let in, and keeps waiting. To end a round, a member needs the permission to write the data
-    of ``path``. It writes the same data.
+    The layout is the layout of Curator's DistributedDoubleBarrier. Members of Curator and kazoo may take
+    part: every child except ``ready`` is a member. Members of kazoo delete ``ready`` when they *begin* to
+    leave. A member of this recipe that has no connection during the whole time in which ``ready`` exists does
+    not notice ``ready``, and keeps waiting. At the end of a round a member writes the data of ``path`` again,
+    unchanged. So it needs the permission to write it.
 
-    :param parties: how many members are needed to begin.
+    :param parties: the number of members that must be there before the work begins.
     :param data: the data of the member's znode.
-    :param parents: what a missing parent is created as: see :data:`.Parents`.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :param parents: the kind of a missing parent: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parties`` is lower than 1, or ``parents`` is not one of its words.
+    :raises ValueError: ``parties`` is lower than 1, or ``parents`` is not one of its values.
     """
 
     _trio: TrioDoubleBarrier

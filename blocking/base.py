@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 class Running(ThreadWrapper, of=TrioRunning):
-    """The base of a recipe that runs for as long as its block lasts. There is one block at a time; in it, any
-    number of threads may use the object."""
+    """The base of a recipe that runs until the end of its block. An object has at most one block at the same
+    time. Any number of threads may use the object in this block."""
 
     _trio: TrioRunning
 
@@ -41,7 +41,7 @@ class Running(ThreadWrapper, of=TrioRunning):
 
 
 class Latest(ThreadWrapper, Generic[T], of=TrioLatest):
-    """An iterator over the successive values of something that is read and watched."""
+    """An iterator over the successive values of something that can be read and watched."""
 
     _trio: TrioLatest[Any]
 
@@ -49,7 +49,7 @@ class Latest(ThreadWrapper, Generic[T], of=TrioLatest):
         return self
 
     def __next__(self) -> T:
-        """Wait for the next value. After an error the iterator can be used again.
+        """Wait for the next value. The iterator can still be used after an error.
 
         :raises ZooKeeperError: the error of the read, such as :class:`NoAuthError`.
         :raises ClosingError: the client was closed.
@@ -58,7 +58,7 @@ class Latest(ThreadWrapper, Generic[T], of=TrioLatest):
 
 
 def watch_children(zk: ZooKeeper, path: str) -> Latest[list[str] | None]:
-    """Follow the names of the children of a znode, sorted; None while there is no such znode.
+    """Follow the sorted names of the children of a znode. The value is None while the znode does not exist.
 
         for names in watch_children(zk, "/workers"):
             ...
@@ -74,9 +74,9 @@ def watch_node(zk: ZooKeeper, path: str) -> Latest[tuple[bytes | None, Stat | No
     """Follow the data of a znode.
 
         for data, stat in watch_node(zk, "/config"):
-            if stat is None: ...  # there is no such znode at the moment
+            if stat is None: ...  # the znode does not exist at the moment
 
-    A znode that is deleted and created again counts as changed, even with the same data.
+    A znode that was deleted and created again counts as changed, even with the same data.
 
     :raises BadArgumentsError: ``path`` is not a valid path.
     """

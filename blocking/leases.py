@@ -23,20 +23,21 @@ class TimeLease(ThreadWrapper, of=TrioTimeLease):
         if lease.obtain():
             clean_up()
 
-    For jobs that one host should do, and always the same host for as long as it is there. The session does
-    not matter: **the clocks of the clients decide** (trap E-54), so the clocks have to agree, and a job that
-    takes longer than the lease is not stopped. If that is not good enough, use a :class:`.Lock`.
+    Use it for jobs that only one host should do, always the same host while this host runs. Sessions do not
+    matter: **the clocks of the clients decide** (trap E-54). So the clocks must agree. A job that takes
+    longer than the lease is not stopped. If you need stronger guarantees, use a :class:`.Lock`.
 
-    The layout is that of kazoo's NonBlockingLease: a znode ``lease_holder`` with JSON, and kazoo's lock on
-    the path. The Go client cannot lock a path with such a znode.
+    The layout is the layout of kazoo's NonBlockingLease: a znode ``lease_holder`` with JSON, and kazoo's lock
+    on the path. The Go client cannot lock a path with such a znode.
 
-    :param duration: seconds from the moment when the lease is obtained.
-    :param holder: the name of the holder: unique, and the same again for a holder that renews its lease.
-    :param parents: what a missing parent is created as: see :data:`.Parents`.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
-    :param now: the clock; returns a time with a time zone.
+    :param duration: the length of the lease in seconds, from the moment when it is obtained.
+    :param holder: the name of the holder. The name must be unique, and a holder that renews its lease must
+        use the same name.
+    :param parents: the kind of a missing parent: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
+    :param now: a function that returns the time, with a time zone.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parents`` is not one of its words.
+    :raises ValueError: ``parents`` is not one of its values.
     """
 
     _trio: TrioTimeLease
@@ -67,34 +68,36 @@ class TimeLease(ThreadWrapper, of=TrioTimeLease):
         self._make(zk, path, duration, holder, parents=parents, acl=acl, now=now)
 
     def obtain(self) -> bool:
-        """Obtain or renew the lease. Returns False if another holder has it, or if a later version of the
-        layout has written it. Waits only while others read or write it.
+        """Obtain or renew the lease. Returns False if another holder has the lease, or if the lease has a
+        later version of the layout. The call waits only while other clients read or write the lease.
 
-        :raises LockLost: the session may have ended meanwhile: it is unknown whether the lease was obtained.
-        :raises ForeignLayout: the znode holds something else than a lease.
-        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+        :raises LockLost: the session may have ended during the call. Then it is unknown whether the lease was
+            obtained.
+        :raises ForeignLayout: the znode does not hold a lease.
+        :raises ZooKeeperError: the server refuses a request, for example with :class:`NoAuthError`.
         """
         return self._call(self._trio.obtain)
 
     def release(self) -> None:
-        """Give the lease back before its end, if we have it. It raises the errors of :meth:`obtain`."""
+        """Give the lease back before its end, if this holder has it. The method raises the errors of
+        :meth:`obtain`."""
         return self._call(self._trio.release)
 
     def last_holder(self) -> TimeLeaseHolder | None:
-        """Return the last holder, even if the lease is over. Returns None if there is none, or if a later
-        version of the layout has written it.
+        """Return the last holder, even if the lease is over. Returns None if there was no holder, or if the
+        lease has a later version of the layout.
 
-        :raises ForeignLayout: the znode holds something else than a lease.
+        :raises ForeignLayout: the znode does not hold a lease.
         """
         return self._call(self._trio.last_holder)
 
 
 class MultiTimeLease(ThreadWrapper, of=TrioMultiTimeLease):
-    """Several time leases, ``<path>/0`` to ``<path>/<count - 1>``. A holder obtains one of them, no matter
-    which. The layout is that of kazoo's MultiNonBlockingLease.
+    """Several time leases, ``<path>/0`` to ``<path>/<count - 1>``. A holder obtains any one of them. The
+    layout is the layout of kazoo's MultiNonBlockingLease.
 
-    :param count: how many leases there are.
-    :param duration: seconds from the moment when a lease is obtained.
+    :param count: the number of leases.
+    :param duration: the length of a lease in seconds, from the moment when it is obtained.
     :param holder, parents, acl, now: see :class:`TimeLease`.
     """
 
@@ -119,6 +122,6 @@ class MultiTimeLease(ThreadWrapper, of=TrioMultiTimeLease):
         self._make(zk, path, count, duration, holder, parents=parents, acl=acl, now=now)
 
     def obtain(self) -> TimeLease | None:
-        """Obtain or renew the first lease that no other holder has. Returns None if others have all of them.
-        It raises the errors of :meth:`TimeLease.obtain`."""
+        """Obtain or renew the first lease that no other holder has. Returns None if other holders have all
+        leases. The method raises the errors of :meth:`TimeLease.obtain`."""
         return self._call(self._trio.obtain)

@@ -1,4 +1,4 @@
-"""Recipes for trio: locks first, then the family::
+"""Recipes for trio, such as locks, elections and queues::
 
 from pyzk.client import connect
 from pyzk.recipes import Lock

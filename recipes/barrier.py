@@ -1,4 +1,4 @@
-"""The barrier: others wait until it is removed (recipe-rules.md B.7, D.8)."""
+"""The barrier: clients wait until another client removes it (recipe-rules.md B.7, D.8)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Barrier:
         await barrier.remove()
 
     The znode is persistent, so the barrier outlives the client that created it. Curator's DistributedBarrier
-    and kazoo's Barrier have the same znode.
+    and kazoo's Barrier use the same znode.
 
-    :param parents: what a missing parent is created as: see :data:`.Parents`.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :param parents: the kind of a missing parent: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parents`` is not one of its words.
+    :raises ValueError: ``parents`` is not one of its values.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Barrier:
     async def create(self) -> None:
         """Create the barrier. If it exists already, nothing happens.
 
-        :raises SessionExpiredError: the session has ended meanwhile.
-        :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+        :raises SessionExpiredError: the session ended during the call.
+        :raises ZooKeeperError: the server refuses the request, for example with :class:`NoAuthError`.
         """
         bound = Bound(self.zk)
         with suppress(NodeExistsError):
@@ -61,11 +61,11 @@ class Barrier:
                     await self._options.create_parent(bound, paths.parent(self.path))
 
     async def remove(self) -> bool:
-        """Remove the barrier. Returns whether it existed. After a lost reply, returns whether it may have
-        existed.
+        """Remove the barrier. Returns True if the barrier existed. If a reply was lost, True means that the
+        barrier may have existed.
 
-        :raises SessionExpiredError: the session has ended meanwhile.
-        :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+        :raises SessionExpiredError: the session ended during the call.
+        :raises ZooKeeperError: the server refuses the request, for example with :class:`NoAuthError`.
         """
         ambiguous = False
 

@@ -1,4 +1,4 @@
-"""The ways to write values as the data of a znode (recipe-rules.md B.8)."""
+"""Codecs: the ways to write values as the data of a znode (recipe-rules.md B.8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MalformedValue(RecipeError):
         shown = repr(data[:40]) + ("..." if len(data) > 40 else "")
         super().__init__(
             f"{path} holds {shown} ({len(data)} bytes), which is no {codec}: {reason!s:.200};"
-            " use the codec of the program that writes it, or delete it"
+            " use the codec of the program that writes it, or delete the znode"
         )
         self.path = path
         self.data = data
@@ -34,9 +34,10 @@ class Codec(Generic[T]):
     """A way to write values.
 
     :ivar name: the name in error messages.
-    :ivar encode: converts a value to bytes. It raises TypeError for a value of another type, and
-        OverflowError for a value out of range.
-    :ivar decode: converts bytes to a value. It raises ValueError for bytes that ``encode`` does not produce.
+    :ivar encode: a function that converts a value to bytes. It raises TypeError for a value of a wrong type,
+        and OverflowError for a value out of range.
+    :ivar decode: a function that converts bytes to a value. It raises ValueError for bytes that ``encode``
+        does not produce.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Codec(Generic[T]):
     decode: Callable[[bytes], T]
 
     def read(self, path: str, data: bytes) -> T:
-        """Make a value of the data of a znode.
+        """Return the value that the data of a znode holds.
 
         :raises MalformedValue: the codec cannot read the data.
         """
@@ -57,10 +58,10 @@ class Codec(Generic[T]):
 def check_codec(codec: object) -> None:
     """Check an option that takes a codec.
 
-    :raises TypeError: it is no :class:`Codec`.
+    :raises TypeError: the option is no :class:`Codec`.
     """
     if not isinstance(codec, Codec):
-        raise TypeError(f"codec is a Codec, such as INT64, not {codec!r:.100}")
+        raise TypeError(f"codec must be a Codec, such as INT64, not {codec!r:.100}")
 
 
 def _binary(bits: int, layout: str) -> Codec[int]:
@@ -70,7 +71,7 @@ def _binary(bits: int, layout: str) -> Codec[int]:
         if not isinstance(value, int):
             raise TypeError(f"the value must be an int, not {value!r}")
         if not -limit <= value < limit:
-            raise OverflowError(f"{value} is out of the range of {bits} bits")
+            raise OverflowError(f"{value} is outside the range of {bits} bits")
         return struct.pack(layout, value)
 
     def decode(data: bytes) -> int:
@@ -94,17 +95,17 @@ def _encode_float(value: float) -> bytes:
 
 
 RAW: Codec[bytes] = Codec("bytes", bytes, bytes)
-"""The bytes as they are: Curator's SharedValue."""
+"""Bytes without a conversion, as Curator's SharedValue writes them."""
 
 INT32 = _binary(32, ">i")
-"""Four bytes, big-endian, signed: Curator's SharedCount and DistributedAtomicInteger, kazoo's Counter with
-``support_curator=True``."""
+"""A signed integer of 4 bytes, big-endian, as Curator's SharedCount and DistributedAtomicInteger and kazoo's
+Counter with ``support_curator=True`` write it."""
 
 INT64 = _binary(64, ">q")
-"""Eight bytes, big-endian, signed: Curator's DistributedAtomicLong."""
+"""A signed integer of 8 bytes, big-endian, as Curator's DistributedAtomicLong writes it."""
 
 ASCII_INT: Codec[int] = Codec("int in ASCII", _encode_int, lambda data: int(data.decode("ascii")))
-"""Decimal digits: kazoo's Counter."""
+"""An integer in decimal digits, as kazoo's Counter writes it."""
 
 ASCII_FLOAT: Codec[float] = Codec("float in ASCII", _encode_float, lambda data: float(data.decode("ascii")))
-"""As Python writes a float: kazoo's Counter with a float for its default."""
+"""A float as Python writes it, and as kazoo's Counter with a float as its default writes it."""

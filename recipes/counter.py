@@ -2,13 +2,15 @@
 
 The rules:
 
-* A counter is a :class:`.SharedValue`: each change reads the number and writes the new one with its
-  version. If another client was quicker, the change is tried again after a random pause that grows.
+* A counter is a :class:`.SharedValue`. Each change reads the number, and writes the new number if the version
+  is still the same. If another client was faster, the change is repeated after a random pause, which becomes
+  longer each time.
 * No addition is lost or made twice. If a lost reply leaves open whether the change was made,
   :class:`.AmbiguousResult` is raised.
-* A znode that is missing or empty stands for ``default``. kazoo creates a counter empty before it writes to
-  it, and Curator reads an empty one as 0. This recipe creates the znode with its first value, never empty.
-* After a value was seen, a missing znode is an error, unless ``missing="create"``: a client has deleted it.
+* A znode that is missing or empty means ``default``. kazoo creates an empty znode before it writes the
+  number, and Curator reads an empty znode as 0. This recipe creates the znode with its first value.
+* If the object has seen a value and the znode is missing later, another client has deleted the znode. This is
+  an error, unless ``missing="create"`` is set.
 """
 
 from __future__ import annotations
@@ -29,17 +31,17 @@ N = TypeVar("N", int, float)
 Missing = Literal["create", "raise"]
 
 _FIRST_PAUSE = 0.01
-"""Seconds: the longest first pause after a lost race, about the time of two requests. It doubles each
-time."""
+"""The longest first pause in seconds after another client was faster. It is about the time of two requests,
+and it doubles each time."""
 _LONGEST_PAUSE = 1.0
-"""Seconds: the longest pause. With so much contention, waiting costs less than more failed writes."""
+"""The longest pause in seconds. With so much contention, longer waits cost less than more failed writes."""
 
 
 class CounterOptions(ValueOptions, total=False):
-    """Options of :class:`Counter`, beside those of :class:`.ValueOptions`.
+    """The options of :class:`Counter`, in addition to the options of :class:`.ValueOptions`.
 
-    ``missing``: what to do when the znode is gone after this object has seen a value: raise
-    :class:`NoNodeError`, or begin again with the default.
+    ``missing``: the reaction if the znode is gone after this object has seen a value. ``"raise"``, the
+    default, raises :class:`NoNodeError`. ``"create"`` begins again with the default number.
     """
 
     missing: Missing
@@ -51,25 +53,25 @@ class Counter(Generic[N]):
         counter = Counter(zk, "/counters/orders")
         before, after = await counter.add(1)
 
-    :param codec: how the number is written. :data:`.INT32`: as Curator's SharedCount and
-        DistributedAtomicInteger, and kazoo's Counter with ``support_curator=True``. :data:`.INT64`: as
-        Curator's DistributedAtomicLong. :data:`.ASCII_INT`: as kazoo's Counter, of any size.
-        :data:`.ASCII_FLOAT`: as kazoo's Counter with a float for its default.
-    :param default: the number to begin with.
-    :param missing: see :class:`CounterOptions`.
+    :param codec: the form of the number in the znode. :data:`.INT32` is the form of Curator's SharedCount and
+        DistributedAtomicInteger, and of kazoo's Counter with ``support_curator=True``. :data:`.INT64` is the
+        form of Curator's DistributedAtomicLong. :data:`.ASCII_INT` is the form of kazoo's Counter; the number
+        may have any size. :data:`.ASCII_FLOAT` is the form of kazoo's Counter with a float as its default.
+    :param default: the number before the first change.
+    :param missing: the reaction to a znode that is gone: see :class:`CounterOptions`.
     :param exactly_once, parents, acl: see :class:`.ValueOptions`.
     :raises ValueError: an option has a wrong value.
-    :raises TypeError: ``codec`` is no codec, or cannot write ``default``.
-    :raises OverflowError: ``default`` is out of the range of the codec.
+    :raises TypeError: ``codec`` is no codec, or it cannot write ``default``.
+    :raises OverflowError: ``default`` is outside the range of the codec.
 
     All methods raise:
 
-    * OverflowError: the codec cannot hold the result; nothing was sent.
-    * :class:`.MalformedValue`: the data of the znode is no such number.
-    * :class:`.AmbiguousResult`: a reply was lost, and the change may have been made or not; with
-      ``exactly_once`` only after one hour without a connection.
-    * :class:`SessionExpiredError`: the session has ended; nothing was changed.
-    * :class:`NoNodeError`: the znode is gone; see ``missing``.
+    * OverflowError: the result is outside the range of the codec. No change was sent.
+    * :class:`.MalformedValue`: the codec cannot read the data of the znode.
+    * :class:`.AmbiguousResult`: a reply was lost, and it is unknown whether the change was made. With
+      ``exactly_once`` this happens only after one hour without a connection.
+    * :class:`SessionExpiredError`: the session has ended. The number was not changed.
+    * :class:`NoNodeError`: the znode is gone, and ``missing`` is ``"raise"``.
     """
 
     @overload
@@ -115,13 +117,13 @@ class Counter(Generic[N]):
         return value
 
     async def set(self, value: N) -> None:
-        """Replace the number, whatever it is, and create the znode if it is gone. After a lost reply the
-        write is repeated, also with ``exactly_once``."""
+        """Replace the number, and create the znode if it is gone. After a lost reply the write is repeated,
+        even with ``exactly_once``."""
         await self._value.set(value)
         self._seen = True
 
     async def add(self, amount: N) -> tuple[N, N]:
-        """Add a number, which may be negative. Returns the value before and after."""
+        """Add a number, which may be negative. Returns the values before and after the addition."""
         change = await self._change(lambda value: value + amount)
         assert change is not None
         return change
@@ -131,9 +133,9 @@ class Counter(Generic[N]):
         return await self._change(lambda present: value if present == expected else None) is not None
 
     async def reserve(self: Counter[int], count: int) -> range:
-        """Reserve the next ``count`` numbers, so that no two callers get the same number. If a reply is lost,
-        it may be unknown whether the numbers were reserved. Then the call reserves the numbers after them, so
-        there may be gaps.
+        """Reserve the next ``count`` numbers. No two callers get the same number. If a reply is lost and it
+        is unknown whether the numbers were reserved, the call reserves the numbers after them. So some
+        numbers may be unused.
 
         :raises ValueError: ``count`` is less than 1.
         :raises TypeError: the numbers are floats.
@@ -141,7 +143,7 @@ class Counter(Generic[N]):
         if count < 1:
             raise ValueError(f"count must be at least 1, not {count}")
         if not self._whole:
-            raise TypeError("a counter of floats has no next numbers; use a default that is an int")
+            raise TypeError("a counter of floats cannot reserve numbers; use an int as its default")
         while True:
             try:
                 before, after = await self.add(count)
@@ -150,8 +152,8 @@ class Counter(Generic[N]):
             return range(before, after)
 
     async def _change(self, change: Callable[[N], N | None]) -> tuple[N, N] | None:
-        """Replace the present value by the result of ``change(value)``. Returns both values. If the result
-        is None, nothing is replaced, and None is returned."""
+        """Replace the present value by the result of ``change(value)``. Returns both values. If the result is
+        None, the value is kept, and None is returned."""
         pause = _FIRST_PAUSE
         while True:
             before, present = await self._read()
@@ -165,8 +167,8 @@ class Counter(Generic[N]):
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _read(self) -> tuple[N, Versioned[N] | None]:
-        """Read the number, and the value that it comes from; None for the default."""
-        seen = self._seen  # before the read: another task may create the znode meanwhile
+        """Read the number. Returns the number, and the stored value; None if the number is the default."""
+        seen = self._seen  # before the read, because another task may create the znode during the read
         present = await self._value.get()
         if present is not None:
             self._seen = True

@@ -2,15 +2,16 @@
 
 The rules:
 
-* A member is an ephemeral child of the path. When a member finds enough of them, it creates the persistent
-  child ``ready``. While a valid ``ready`` exists, every member is let in.
-* A ``ready`` is valid if one of the present members was there before it. An older ``ready`` is left from a
-  round that broke, and is deleted (trap E-21).
-* At the end, the member with the lowest name stays until it is the last; the others delete their znodes at
-  once and wait for the lowest. The last member deletes ``ready`` together with its own znode.
-* Deleting ``ready`` is one transaction with a write to the parent, so that it never hits the ``ready`` of the
-  next round.
-* A member whose session ends between entering and leaving has broken its block: :class:`BarrierBroken`.
+* A member is an ephemeral child of the path. When a member finds enough members, it creates the persistent
+  child ``ready``. While a valid ``ready`` exists, every member may pass.
+* A ``ready`` is valid if one of the present members is older than it. A ``ready`` that is older than all
+  members is left from a broken round, and is deleted (trap E-21).
+* At the end, the member with the lowest name stays until it is the last member. The other members delete
+  their znodes at once, and wait until the lowest member has left. The last member deletes ``ready`` together
+  with its own znode.
+* ``ready`` is deleted in one transaction with a write to the parent. So the ``ready`` of the next round is
+  never deleted by mistake.
+* A member whose session ends between entering and leaving gets the error :class:`BarrierBroken`.
 """
 
 from __future__ import annotations
@@ -46,37 +47,37 @@ from .base.waiting import waiting_for
 from .errors import BarrierBroken, LockLost, LossReason
 
 READY = "ready"
-"""The name of the child that lets members in."""
+"""The name of the child that lets members pass."""
 
 
 class DoubleBarrier:
     """Members begin their work together and end it together.
 
         barrier = DoubleBarrier(zk, "/barriers/step-1", 3)
-        async with barrier:    # waits until there are three
+        async with barrier:    # waits until there are three members
             ...                # the work
-                               # waits until all others have ended theirs
+                               # waits until all other members have ended their work
 
-    A member that comes when three members are in already joins them. The block's value is the path of the
-    member's znode. Any number of tasks may use one object, in any number of rounds. Each block is a member.
+    A member that comes while a round is under way joins it. The block's value is the path of the member's
+    znode. Any number of tasks may use one object, in any number of rounds. Each block is one member.
 
     If the body raises or is cancelled, the member leaves without waiting. If the session ends between the
-    beginning of the block and its end, the body is cancelled, and the block raises :class:`BarrierBroken`. A
-    member whose znode is deleted while it waits to be let in creates it again. A member whose znode is
-    deleted later counts as gone.
+    beginning of the block and its end, the body is cancelled, and the block raises :class:`BarrierBroken`. If
+    the znode of a member is deleted while the member waits for the beginning, the member creates the znode
+    again. If the znode is deleted later, the other members treat the member as gone.
 
-    The layout is that of Curator's DistributedDoubleBarrier. Members of Curator and kazoo may take part:
-    every child except ``ready`` counts. Members of kazoo delete ``ready`` when they *begin* to leave. If one
-    of this recipe's members has no connection from before ``ready`` is created until after that, it cannot
-    see that it was let in, and keeps waiting. To end a round, a member needs the permission to write the data
-    of ``path``. It writes the same data.
+    The layout is the layout of Curator's DistributedDoubleBarrier. Members of Curator and kazoo may take
+    part: every child except ``ready`` is a member. Members of kazoo delete ``ready`` when they *begin* to
+    leave. A member of this recipe that has no connection during the whole time in which ``ready`` exists does
+    not notice ``ready``, and keeps waiting. At the end of a round a member writes the data of ``path`` again,
+    unchanged. So it needs the permission to write it.
 
-    :param parties: how many members are needed to begin.
+    :param parties: the number of members that must be there before the work begins.
     :param data: the data of the member's znode.
-    :param parents: what a missing parent is created as: see :data:`.Parents`.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :param parents: the kind of a missing parent: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parties`` is lower than 1, or ``parents`` is not one of its words.
+    :raises ValueError: ``parties`` is lower than 1, or ``parents`` is not one of its values.
     """
 
     def __init__(
@@ -137,7 +138,8 @@ class DoubleBarrier:
 class _Member:
     """A member that takes part in one round.
 
-    :ivar round: the czxid of the ``ready`` that has let us in; None if it was deleted before we saw it.
+    :ivar round: the czxid of the ``ready`` that has let this member pass; None if that ``ready`` was deleted
+        before it was read.
     """
 
     def __init__(self, barrier: DoubleBarrier) -> None:
@@ -162,7 +164,7 @@ class _Member:
         return BarrierBroken(f"the barrier {self._barrier.path} is broken: {reason.value}")
 
     def abandon(self) -> None:
-        """Leave without waiting, and leave no znode."""
+        """Leave without waiting, and delete the znode."""
         if not self.bound.over:
             self._zk.cleanup.delete(self.path)
 
@@ -179,7 +181,8 @@ class _Member:
         self._own = await create_ephemeral(self.bound, self.path, barrier._data, barrier._options)
 
     async def _let_in(self) -> bool:
-        """Look once whether we are let in; if not, wait for a change. Returns whether we are in."""
+        """Look once whether this member may pass. If not, wait for a change. Returns whether the member has
+        passed."""
         changed = self._zk.session.changed
         ready, ready_watch = await self._look(self._ready)
         with ready_watch:
@@ -195,26 +198,28 @@ class _Member:
                 return True
             own, own_watch = await self._look(self.path)
             with own_watch:
-                if own is None:  # an operator has deleted it
+                if own is None:  # an operator has deleted the znode
                     await self._register()
                     return False
                 with self._waiting(f"which had {len(members)} of {self._barrier.parties} members"):
                     await first_of(ready_watch.wait, own_watch.wait, partial(self._reconnect, changed))
             if own_watch.event is not None or not _created(ready_watch):
                 return False
-            # That `ready` was created while we were registered is enough: kazoo's members delete it early.
+            # `ready` was created while we were registered, and this is enough: kazoo's members delete it
+            # early.
             self.round = await self._present_round()
             return True
 
     async def _reconnect(self, changed: trio.Event) -> None:
-        """Wait until the connection was lost and is back. A watch on a missing znode does not fire if the
-        znode came and went meanwhile: members of kazoo delete ``ready`` while others are still there."""
+        """Wait until the connection was lost and is back. If ``ready`` was created and deleted without a
+        connection, the watch on it does not fire. Members of kazoo delete ``ready`` while other members are
+        still there."""
         await changed.wait()
         await self.bound.reconnected()
 
     async def _is_valid(self, ready: Stat) -> bool:
-        """Return whether ``ready`` was created after one of the present members had registered. A ``ready``
-        that is older than all members is left from an earlier round (trap E-21)."""
+        """Return whether ``ready`` is newer than one of the present members. A ``ready`` that is older than
+        all members is left from an earlier round (trap E-21)."""
         if ready.czxid > self._own.czxid:
             return True
         for name in await self._members():
@@ -235,12 +240,12 @@ class _Member:
     # --- leaving -----------------------------------------------------------------------------------------
 
     async def leave(self) -> None:
-        """Wait until all members have ended their work. The member with the lowest name stays until it is the
-        last; the others delete their znodes at once, and wait for the lowest."""
+        """Wait until all members have ended their work. The rules at the top of the module say which member
+        waits for which."""
         known: set[str] = set()
         while True:
             members = sorted(await self._members())
-            if self.name in members:  # a later list may be of the next round
+            if self.name in members:  # a later list may show the next round
                 known = set(members)
             if not members:
                 await self._end_round(self.round)
@@ -268,10 +273,9 @@ class _Member:
                     await first_of(watch.wait)
 
     async def _round_is_over(self, newcomer: str) -> bool:
-        """Return whether the round is over. All members that we have seen are gone, and a newcomer is there.
-        If ``ready`` was deleted, the newcomer belongs to the next round, and this round is over. If not,
-        wait until
-        either of the two is gone."""
+        """Return whether the round is over, if all known members are gone and a newcomer is there. If
+        ``ready`` was deleted, the newcomer belongs to the next round, and this round is over. If not, wait
+        until ``ready`` or the newcomer is gone."""
         ready, watch = await self._look(self._ready)
         with watch:
             if ready is None or ready.czxid != self.round:
@@ -284,8 +288,8 @@ class _Member:
         return False
 
     async def _end_round(self, czxid: int | None, *own: Delete) -> bool:
-        """Delete this ``ready`` and no later one, in one transaction with the own znode if that is given.
-        Returns whether this was done."""
+        """Delete the ``ready`` with this czxid, and never a later ``ready``. The own znode, if given, is
+        deleted in the same transaction. Returns whether ``ready`` was deleted."""
         while True:
             try:
                 return await self._try_to_end_round(czxid, own)
@@ -295,8 +299,8 @@ class _Member:
                 return False
 
     async def _try_to_end_round(self, czxid: int | None, own: Sequence[Delete]) -> bool:
-        """Make one attempt. The write to the parent makes sure that it is this ``ready``: another member that
-        does the same and is faster changes the version of the parent.
+        """Make one attempt. If another member was faster, the version of the parent has changed. Then the
+        write to the parent fails, and no later ``ready`` is deleted.
 
         :raises BadVersionError: another member was faster.
         :raises NoNodeError: one of the znodes is gone.

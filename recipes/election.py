@@ -1,12 +1,13 @@
-"""Electing a leader (recipe-rules.md B.6, D.7).
+"""The election of a leader (recipe-rules.md B.6, D.7).
 
 The rules:
 
 * The candidates are the contenders of a lock at the path. The holder of the lock is the leader.
-* Ours wait for the candidates of every layout. Curator and kazoo see the candidates of their own layout only
-  (recipe-rules.md B.2.3), so all candidates on a path should have one layout.
+* Candidates of this package wait for the candidates of every layout. Candidates of Curator and kazoo see only
+  candidates of their own layout (recipe-rules.md B.2.3). So all candidates at a path should use the same
+  layout.
 * A leader is deposed when its session ends or may have ended, or when its znode is deleted.
-* Observers read the list and the first candidate, and create no znode.
+* Observers read the list of candidates and the first candidate. They create no znode.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from .locks.options import ElectionOptions
 from .locks.role import DEFAULT_KINDS, LockKind, LockLayout
 
 ElectionLayout = Literal["curator-latch", "curator-selector", "kazoo"]
-"""The libraries whose candidates see pyzk's candidates: the candidates of Curator's LeaderLatch
-(``_c_<uuid>-latch-<number>``), of its LeaderSelector (``_c_<uuid>-lock-<number>``), or of kazoo's Election
-(``<32 hex digits>__lock__<number>``)."""
+"""The recipe of another library whose candidates see pyzk's candidates. ``"curator-latch"`` is Curator's
+LeaderLatch (names ``_c_<uuid>-latch-<number>``), ``"curator-selector"`` is Curator's LeaderSelector
+(``_c_<uuid>-lock-<number>``), and ``"kazoo"`` is kazoo's Election (``<32 hex digits>__lock__<number>``)."""
 
 CANDIDATES = DEFAULT_KINDS | {ContenderKind.CURATOR_LATCH}
-"""The kinds of candidates that pyzk's candidates wait for, whatever their own layout."""
+"""The kinds of candidates that pyzk's candidates wait for, in each layout."""
 
 _LAYOUTS: dict[ElectionLayout, tuple[LockKind, LockLayout]] = {
     "curator-latch": (LockKind.LATCH, "curator"),
@@ -46,15 +47,16 @@ _LAYOUTS: dict[ElectionLayout, tuple[LockKind, LockLayout]] = {
 class Term(Grant):
     """A term of a leader.
 
-    :ivar number: how many terms this election object has won, with this one. Each object counts separately,
-        so the first term of each process has the number 1. ``token`` grows from leader to leader.
+    :ivar number: the number of terms that this election object has won, including this term. Each object
+        counts separately, so the first term of each process has the number 1. ``token`` grows from leader to
+        leader.
     """
 
     number: int = 0
 
 
 class LeaderElection:
-    """One leader at a time among any number of candidates, first come, first served.
+    """An election of one leader among any number of candidates, in the order in which they came.
 
         election = LeaderElection(zk, "/leader", id="10.0.0.1:80")
         async with election.lead() as term:
@@ -68,8 +70,8 @@ class LeaderElection:
     :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: an option has a value that is not one of its values.
-    :raises TypeError: an option has a value of another type, or there is no such option.
+    :raises ValueError: an option has a value that it does not accept.
+    :raises TypeError: the value of an option has a wrong type, or an option is unknown.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class LeaderElection:
         check_options("an election", options, ElectionOptions)
         check_word("layout", layout, ElectionLayout)
         if not isinstance(id, str):
-            raise TypeError(f"id is a str, not {id!r:.100}")
+            raise TypeError(f"id must be a str, not {id!r:.100}")
         purpose, lock_layout = _LAYOUTS[layout]
         self.zk = zk
         self.path = path
@@ -107,12 +109,12 @@ class LeaderElection:
 
     @asynccontextmanager
     async def lead(self) -> AsyncIterator[Term]:
-        """Wait until this candidate is elected. Inside the block it leads, and at the end of the block it
-        resigns. Any number of tasks may be candidates at a time. It raises the errors of
+        """Wait until this candidate is elected. The candidate leads until the end of the block, and then
+        resigns. Any number of tasks may be candidates at the same time. The method also raises the errors of
         :meth:`.Lock.acquire`.
 
         :raises LockLost: the leader was deposed.
-        :raises LockRevoked: with ``on_revoke="cancel"``.
+        :raises LockRevoked: another client has asked for the leadership, and ``on_revoke`` is ``"cancel"``.
         """
         async with self._lock as term:
             assert isinstance(term, Term)
@@ -121,11 +123,11 @@ class LeaderElection:
             yield term
 
     async def run(self, lead: Callable[[Term], Awaitable[object]]) -> NoReturn:
-        """Be a candidate again and again, without end, and call ``lead(term)`` after each election.
+        """Be a candidate again and again without end. After each election call ``lead(term)``.
 
         When ``lead(term)`` returns, the candidate resigns. When the leader is deposed, ``lead(term)`` is
-        cancelled. Then it is a candidate again, at the end of the queue. It raises the errors of :meth:`lead`
-        and of ``lead(term)``, but no error when the leader was deposed."""
+        cancelled. In both cases the candidate goes to the end of the queue. The method raises the errors of
+        :meth:`lead` and of ``lead(term)``, but it raises no error when the leader is deposed."""
         while True:
             term = None
             try:
@@ -138,29 +140,29 @@ class LeaderElection:
     # --- looking on --------------------------------------------------------------------------------------
 
     async def contenders(self) -> list[Contender]:
-        """List the candidates in order. The first one leads, or will lead soon."""
+        """List the candidates in order. The first candidate leads, or will lead soon."""
         return await self._lock.contenders()
 
     async def leader(self) -> Contender | None:
-        """Return the first candidate; None if there is none. The cost does not depend on the number of
-        candidates."""
+        """Return the first candidate; None if there is no candidate. This costs one list of the children and
+        one read."""
         return await anext(self.observe())
 
     def observe(self) -> Latest[Contender | None]:
-        """Follow who leads, without being a candidate.
+        """Follow the leaders, without being a candidate.
 
             async for leader in election.observe():
                 print(leader and leader.data)
 
-        Yields the present leader at once, then each later leader, and again a leader whose data has changed.
-        Yields None while there is no candidate. A slow reader skips to the latest leader. The loop survives
-        the loss of the connection and of the session.
+        Yields the present leader at once, and then each later leader. A leader is yielded again after its
+        data has changed. Yields None while there is no candidate. A slow reader skips to the latest leader.
+        The loop survives the loss of the connection and of the session.
         """
         return Latest(self.zk, self._first)
 
     async def _first(self) -> tuple[Contender | None, object, Watch]:
-        """Return the first candidate, a mark that tells it from others, and a watch: on its znode, or for the
-        first candidate to come."""
+        """Return the first candidate, a mark that identifies it, and a watch. The watch is on its znode;
+        without a candidate it waits for the first one."""
         zk, path = self.zk, self.path
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The errors of recipes, beside those of the client."""
+"""The errors of recipes, in addition to the errors of the client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ClientClosed = ClosingError
 
 
 class LossReason(enum.Enum):
-    """Why a hold was lost."""
+    """The reasons for the loss of a hold."""
 
     SESSION_EXPIRED = "the session expired"
     LEASE_EXPIRED = "the session may have ended: the leader has not answered for too long"
@@ -28,11 +28,11 @@ class RecipeError(Exception):
 
 
 class LockLost(RecipeError):
-    """A lock, a lease, leadership or a claim was lost: another client may have it now, or may get it. Catch
-    this error around code that holds one of them.
+    """A lock, a lease, leadership or a claim was lost: another client may already have it. Catch this error
+    around code that relies on it.
 
-    :ivar reason: why.
-    :ivar path: the znode of the hold.
+    :ivar reason: the reason for the loss.
+    :ivar path: the path of the znode of the hold.
     """
 
     def __init__(self, reason: LossReason, path: str) -> None:
@@ -42,7 +42,8 @@ class LockLost(RecipeError):
 
 
 class LockRevoked(LockLost):
-    """Another client has asked for the lock back, and the lock was made with ``on_revoke="cancel"``."""
+    """Another client has asked the holder to give the lock back, and ``on_revoke`` of the lock is
+    ``"cancel"``."""
 
     def __init__(self, path: str) -> None:
         super().__init__(LossReason.REVOKED, path)
@@ -61,9 +62,9 @@ class WouldBlock(RecipeError):
 
 class SequenceExhausted(RecipeError):
     """The sequence numbers below a znode have run out (recipe-rules.md 0.4). New children may get equal
-    numbers, so they have no order. Delete the znode, or use another path.
+    numbers, so their order is unknown. Delete the znode, or use another path.
 
-    :ivar path: the znode.
+    :ivar path: the path of the znode.
     """
 
     def __init__(self, path: str) -> None:
@@ -74,12 +75,12 @@ class SequenceExhausted(RecipeError):
 class AmbiguousResult(RecipeError):
     """The connection was lost, and the client cannot know whether the operation was carried out.
 
-    :ivar operation: the operation, in words.
+    :ivar operation: a description of the operation.
     """
 
     def __init__(self, operation: str) -> None:
         super().__init__(
-            f"the connection was lost: {operation} may have been carried out or not; look before you retry"
+            f"the connection was lost: {operation} may have been carried out; check before you retry"
         )
         self.operation = operation
 
@@ -107,9 +108,9 @@ class ForeignLayout(RecipeError):
 
 
 class InconsistentLimit(RecipeError):
-    """The limit of a semaphore is not the limit that is stored for it. All clients have to give the same one.
+    """The limit of a semaphore is not the stored limit. All clients must use the same limit.
 
-    :ivar stored: the limit that is stored.
+    :ivar stored: the stored limit.
     :ivar given: the limit of this object.
     """
 

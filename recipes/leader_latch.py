@@ -1,4 +1,4 @@
-"""A candidate in the background (recipe-rules.md B.6, D.7)."""
+"""A candidate that runs in the background (recipe-rules.md B.6, D.7)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from .locks.options import ElectionOptions
 
 
 class LeaderLatch(Running):
-    """A candidate in the background, until the end of the block.
+    """A candidate that runs in the background until the end of the block.
 
         async with LeaderLatch(zk, "/leader", id="10.0.0.1:80") as latch:
             while True:
                 async with latch.term() as term:   # waits to be elected
                     ...                            # cancelled when deposed
 
-    When it is elected, it leads until it is deposed. Then it is a candidate again, at the end of the queue.
-    At the end of the block it resigns: a :meth:`term` block that still runs is cancelled before another
-    candidate can be elected. If an error such as :class:`NoAuthError` makes it impossible to be a candidate,
-    the block is cancelled and raises that error.
+    After its election it leads until it is deposed. Then it is a candidate again, at the end of the queue. At
+    the end of the block it resigns. A :meth:`term` block that still runs is then cancelled before another
+    candidate can be elected. If an error like :class:`NoAuthError` makes it impossible to be a candidate, the
+    block is cancelled and raises that error.
 
     :param id, layout, options: see :class:`.LeaderElection`. With ``"curator-latch"`` the candidates of
         Curator's LeaderLatch see this candidate.
 
-    :ivar election: the election, to list the candidates and to follow who leads.
+    :ivar election: the election; use it to list the candidates and to follow the leaders.
     """
 
     def __init__(
@@ -66,22 +66,22 @@ class LeaderLatch(Running):
         finally:
             self._term = None
             term.hold.inspect()
-            term.hold.lose(LockLost(LossReason.RELEASED, term.path))  # if it was not lost before
+            term.hold.lose(LockLost(LossReason.RELEASED, term.path))  # no effect if it was lost before
 
     @property
     def is_leader(self) -> bool:
-        """Whether this candidate leads now, by the clock. Run code that relies on leading in a :meth:`term`
-        block."""
+        """True if this candidate leads now, by the clock. Code that relies on the leadership must run in a
+        :meth:`term` block."""
         if self._term is None:
             return False
         self._term.hold.inspect()
         return not self._term.lost.is_set()
 
     async def wait_leader(self) -> Term:
-        """Wait until it leads, and return the term. The event ``lost`` of the term is set when it no longer
-        leads.
+        """Wait until this candidate leads, and return the term. The event ``lost`` of the term is set when
+        the term ends.
 
-        :raises RuntimeError: the latch's block was left, or not entered yet.
+        :raises RuntimeError: the latch's block has ended or has not begun.
         """
         await self._until(lambda: self.is_leader)
         assert self._term is not None
@@ -89,11 +89,11 @@ class LeaderLatch(Running):
 
     @asynccontextmanager
     async def term(self) -> AsyncIterator[Term]:
-        """Wait until it leads, and run the block while it leads. At the end of this block it does not resign.
-        Any number of tasks may be in such a block at a time.
+        """Wait until this candidate leads, and run the block while it leads. The candidate does not resign at
+        the end of this block. Any number of tasks may be in such blocks at the same time.
 
-        :raises LockLost: the leader was deposed, or (``LossReason.RELEASED``) the latch's block was left.
-        :raises RuntimeError: the latch's block was left, or not entered yet.
+        :raises LockLost: the leader was deposed, or the latch's block has ended (``LossReason.RELEASED``).
+        :raises RuntimeError: the latch's block has ended or has not begun.
         """
         term = await self.wait_leader()
         with term.scope():

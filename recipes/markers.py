@@ -1,16 +1,17 @@
-"""Markers: znodes that tell, after a lost reply, whether a transaction was carried out.
+"""Markers: znodes that show after a lost reply whether a transaction was carried out.
 
 The rules:
 
-* A marker is created in the transaction itself. The client that has created it deletes it when it knows the
-  result.
-* A marker is persistent, so it tells the result also after the session has ended.
-* A process that is killed in between leaves its marker behind. Other users of the value delete it when it is
-  one hour old. If the value was written since, the server's clock decides; otherwise a client must have seen
-  the marker for one hour by its own clock.
-* A marker that is missing was either never created, or deleted by another writer. No clock decides which: a
-  writer that deletes markers of others notes the largest czxid among them, in the same transaction, in a
-  znode ``swept`` beside them. A marker with a higher czxid than the note was never deleted by others.
+* A marker is created in the transaction itself. The client that created the marker deletes it when the result
+  is known.
+* A marker is persistent, so it shows the result even after the session has ended.
+* A process that is killed before the deletion leaves its marker behind. Other users of the value delete the
+  marker when it is one hour old. If the value was written after the marker, the server's clock decides about
+  the age. Otherwise a client must have seen the marker for one hour by its own clock.
+* A missing marker was either never created, or another client has deleted it. A note makes this clear without
+  a clock: a client that deletes markers of other clients writes the largest czxid of these markers into a
+  znode ``swept`` beside them, in the same transaction. Other clients have never deleted a marker with a czxid
+  above the note.
 """
 
 from __future__ import annotations
@@ -37,22 +38,24 @@ from ..client import (
 from .base.bound import Bound
 
 _ABANDONED_AFTER = 3600.0
-"""Seconds after which a marker is abandoned. A client that is without a connection for longer may never learn
-the result of its write; an hour is longer than most outages."""
+"""The age in seconds at which a marker is abandoned. A client that has no connection for a longer time may
+never learn the result of its write. One hour is longer than most outages."""
 _READERS_AFTER = 2
-"""A client that only reads looks for markers after this number of periods, because writers know more."""
+"""A client that only reads looks for old markers after this number of periods. Writers look for them
+earlier."""
 _AT_ONCE = 500
-"""Markers that are deleted in one transaction: some 50 KB, well below the 1 MB that servers accept."""
+"""The number of markers that are deleted in one transaction. Such a transaction has about 50 KB; servers
+accept 1 MB."""
 _NOTE = "swept"
 """The name of the znode with the largest czxid of the deleted markers."""
 _UNKNOWN = 2**63 - 1
-"""The zxid that stands for a note that cannot be read: any marker may have been deleted."""
+"""The zxid that replaces a note that cannot be read. It means that any marker may have been deleted."""
 
 
 class Markers:
     """The markers of one value.
 
-    :param value: the path of the value, which each transaction with a marker writes.
+    :param value: the path of the value. Each transaction with a marker writes this value.
 
     :ivar path: the directory of the markers.
     """
@@ -65,10 +68,10 @@ class Markers:
         self._note = paths.join(self.path, _NOTE)
         self._first_read_at: float | None = None
         self._swept_at = -math.inf
-        self._seen: dict[str, float] = {}  # since when each marker is known, by our own clock
+        self._seen: dict[str, float] = {}  # the time when each marker was first seen, by our own clock
 
     def new(self) -> Create:
-        """Return the operation that creates a marker of a unique name."""
+        """Return the operation that creates a marker with a unique name."""
         return Create(paths.join(self.path, str(uuid.uuid4())), acl=self._acl)
 
     async def may_be_swept(self, since: int) -> bool:
@@ -77,7 +80,8 @@ class Markers:
         return (await self._swept())[0] > since
 
     async def _swept(self) -> tuple[int, Stat | None]:
-        """Read the note: the largest czxid of the deleted markers, 0 for none, and the Stat of the note."""
+        """Read the note. Returns the largest czxid of the deleted markers, and the Stat of the note. Without
+        a note the czxid is 0, and the Stat is None."""
         try:
             data, stat = await self._zk.get(self._note)
         except NoNodeError:
@@ -85,8 +89,8 @@ class Markers:
         return int(data) if data and data.isdigit() else _UNKNOWN, stat
 
     def delete(self, marker: str) -> None:
-        """Delete an own marker in the background. The cleanup stops when the session ends, but a marker
-        does not end with the session: then the deletion continues in the next one."""
+        """Delete an own marker in the background. The cleanup stops at the end of the session, but a marker
+        does not end with the session. So the deletion continues in the next session."""
         zk = self._zk
 
         async def go_on(bound: Bound, done: trio.Event) -> None:
@@ -101,11 +105,12 @@ class Markers:
             zk.start_soon(go_on, bound, job.done)
 
     def sweep(self) -> None:
-        """Delete abandoned markers in the background, after a write; once an hour at most."""
+        """Delete abandoned markers in the background after a write, at most once in an hour."""
         self._sweep_after(self._swept_at, _ABANDONED_AFTER)
 
     def sweep_as_reader(self) -> None:
-        """Delete abandoned markers in the background, before a read: if nothing was written here for long."""
+        """Delete abandoned markers in the background before a read, if this client has written nothing for a
+        long time."""
         if self._first_read_at is None:
             self._first_read_at = trio.current_time()
         self._sweep_after(max(self._swept_at, self._first_read_at), _READERS_AFTER * _ABANDONED_AFTER)
@@ -117,7 +122,7 @@ class Markers:
             self._zk.start_soon(self._sweep)
 
     async def _sweep(self) -> None:
-        with suppress(ZooKeeperError):  # such as NoAuthError, or another sweep at the same time: not urgent
+        with suppress(ZooKeeperError):  # an error such as NoAuthError does no harm here
             markers = [name for name in await self._zk.get_children(self.path) if name != _NOTE]
             found = [paths.join(self.path, name) for name in markers]
             value, *stats = await self._stats([self._value, *found])
@@ -133,7 +138,7 @@ class Markers:
                 await self._sweep_away(abandoned[start : start + _AT_ONCE])
 
     async def _stats(self, paths: Sequence[str]) -> list[Stat | None]:
-        """Read the Stats of znodes; None for those that do not exist."""
+        """Read the Stats of znodes. The Stat of a missing znode is None."""
         stats: list[Stat | None] = []
         for pending in [self._zk.submit(Exists(path)) for path in paths]:
             try:
@@ -154,5 +159,5 @@ class Markers:
 
 
 def _is_old(marker: Stat, value: Stat | None) -> bool:
-    """Return whether a marker is old, by the server's time: that of the last write of the value."""
+    """Return whether a marker was already old at the last write of the value, by the server's clock."""
     return value is not None and value.mtime - marker.ctime > 1000 * _ABANDONED_AFTER

@@ -30,28 +30,29 @@ logger = logging.getLogger(__name__)
 
 class Partitioner(Running):
     """Divides items among the members of a group. Each item belongs to one member. This object is a member
-    until the end of the block.
+    until the end of its block.
 
         async with Partitioner(zk, "/work", ["a", "b", "c"], id="10.0.0.1") as partitioner:
             while True:
                 with suppress(Rebalance, LockLost):
                     async with partitioner.share() as items:
-                        ...     # only we work on these items; cancelled when the members change
+                        ...     # only this member works on these items; cancelled when the members change
 
-    The znodes are those of kazoo's SetPartitioner: a member is ``<path>/party/<32 hex digits>-<id>``. A lock,
-    ``<path>/locks/<item>``, guards each item, so that an item never belongs to two members, even while the
-    members disagree about who is there. Members of both libraries may be mixed; all must have the same items.
-    Other children of the party are ignored, with a warning (kazoo counts them as members).
+    The znodes are the same as in kazoo's SetPartitioner: a member is ``<path>/party/<32 hex digits>-<id>``. A
+    lock, ``<path>/locks/<item>``, guards each item. So an item never belongs to two members, even if the
+    members do not see the same members. Members of both libraries may be mixed; all members must have the
+    same items. Other children of the party are ignored with a warning; kazoo treats them as members.
 
-    When the session expires, the items are lost, and the member joins again in the next session. The block
-    raises
-    :class:`NodeExistsError` if another member has the same id.
+    When the session expires, the items are lost, and the member joins again in the next session. If another
+    member has the same id, the block raises :class:`NodeExistsError`.
 
-    :param items: names that a znode may have. With n members, each has every nth of the sorted items.
-    :param id: the id of this member; no other member may have the same one. A process that starts again while
-        the session of its predecessor lives must wait for the end of that session.
-    :param settle: seconds for which the members must have stayed the same before the items are divided.
-    :param margin: seconds by which the lease of an item's lock is taken to be shorter.
+    :param items: the items, which must be valid names of znodes. With n members, each member gets every nth
+        item of the sorted items.
+    :param id: the id of this member. No other member may have the same id. If a process is restarted while
+        its old session still exists, it must wait for the end of that session.
+    :param settle: the time in seconds without a change of the members before the items are divided.
+    :param margin: the time in seconds before the end of the lease at which an item is lost: see
+        :class:`.Hold`.
     :param parents, suspended, acl: see :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
     :raises ValueError: an option has a value that is not one of its values, or a name holds a slash.
@@ -78,7 +79,7 @@ class Partitioner(Running):
         self.path = path
         self.id = id
         self.settle = settle
-        self._party = Party(zk, paths.join(path, "party"), layout="kazoo-shallow")  # to look at, not to join
+        self._party = Party(zk, paths.join(path, "party"), layout="kazoo-shallow")  # only to list the members
         self._member = ""  # the name of our znode
         self._parents: Parents = parents
         self._acl = acl
@@ -120,16 +121,16 @@ class Partitioner(Running):
 
     @asynccontextmanager
     async def share(self) -> AsyncIterator[dict[str, Grant]]:
-        """Wait for this member's share of the items. In the block no other member has these items. The share
-        may be empty.
+        """Wait for this member's share of the items. During the block no other member has these items. The
+        share may be empty.
 
-        Yields the items, in order, each with the grant of its lock: for fencing.
+        Yields the items in order. Each item has the grant of its lock, which can be used for fencing.
 
         :raises Rebalance: the members have changed. The block was cancelled; ask for the next share.
         :raises LockLost: an item was lost for another reason. The block was cancelled; ask for the next
             share.
         :raises NodeExistsError: another member has the same id.
-        :raises RuntimeError: the partitioner's block was left, or not entered yet.
+        :raises RuntimeError: the partitioner's block has ended or has not begun.
         """
         if self._block is None:
             raise RuntimeError(f"{self!r} does not run: call this inside of its async with block")
@@ -150,10 +151,10 @@ class Partitioner(Running):
 
     @asynccontextmanager
     async def _settled(self) -> AsyncIterator[list[Member]]:
-        """Open a block that begins when the members have stayed the same for a while, and we are one of them.
-        The block is cancelled when they change.
+        """Open a block that begins when the members have not changed for ``settle`` seconds and this object
+        is a member. The block is cancelled when the members change.
 
-        :raises Rebalance: they have changed.
+        :raises Rebalance: the members have changed.
         """
         changes = watch_children(self.zk, self._party.path)
         names = await anext(changes)
@@ -177,12 +178,12 @@ class Partitioner(Running):
         members = await self._party.describe(names, {})
         foreign = set(names) - members.keys()
         if foreign:
-            text = "Ignoring %s below %s: it is not the name of a member. Delete it, or use another path."
+            text = "Ignoring %s below %s: it is not a name of a member. Delete it, or use another path."
             self._warn("foreign", text, min(foreign), self._party.path)
         return list(members.values())
 
     async def _items(self, members: list[Member]) -> list[str]:
-        """Return our share, by the formula of kazoo."""
+        """Return the share of this member, by kazoo's formula."""
         await self._refuse_a_double(members)
         ids = sorted(member.id for member in members)
         return list(self._locks)[ids.index(self.id) :: len(ids)]
@@ -190,7 +191,7 @@ class Partitioner(Running):
     async def _refuse_a_double(self, members: list[Member]) -> None:
         """Check that no earlier member has the same id (trap E-46).
 
-        :raises NodeExistsError: one had.
+        :raises NodeExistsError: an earlier member has the same id.
         """
         names = [member.name for member in members if member.id == self.id]
         if names == [self._member]:
@@ -203,4 +204,4 @@ class Partitioner(Running):
         eldest = min(ages, key=ages.__getitem__, default=self._member)
         if eldest != self._member:
             path = paths.join(self._party.path, eldest)
-            raise NodeExistsError(path, f"there is a member {self.id!r} already; give each member its own id")
+            raise NodeExistsError(path, f"a member {self.id!r} exists already; give each member its own id")

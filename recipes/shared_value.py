@@ -2,15 +2,15 @@
 
 The rules:
 
-* A value is recognised by the version and the mzxid of its znode. :meth:`SharedValue.compare_and_set`
-  writes with the version, so it fails if any client has written since the value was read.
-* A request without a reply may have been carried out. It cannot be carried out later: a request of a
-  session that continues on another connection, or has ended, is refused (recipe-rules.md 0.11). So one read
-  after a sync shows whether the request was carried out.
-* Without markers that read compares the mzxid. If the value was written since, the writer cannot be known,
-  and :class:`.AmbiguousResult` is raised.
-* With ``exactly_once`` each write also creates a marker, in the same transaction: see :mod:`.markers`. The
-  marker tells what happened, also in a later session.
+* The version and the mzxid of the znode identify a value. :meth:`SharedValue.compare_and_set` writes with the
+  version, so it fails if any client has written since the value was read.
+* A request without a reply may have been carried out. But it cannot be carried out later: the server refuses
+  the request when the session continues on another connection or has ended (recipe-rules.md 0.11). So one
+  read after a sync shows whether the request was carried out.
+* Without markers the mzxid from this read is compared. If the value was written in between, the writer is
+  unknown, and :class:`.AmbiguousResult` is raised.
+* With ``exactly_once`` each write also creates a marker in the same transaction: see :mod:`.markers`. The
+  marker shows whether the write was carried out, even in a later session.
 * :meth:`SharedValue.set` repeats a write without a reply. This may undo a write of another client.
 """
 
@@ -53,10 +53,10 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Versioned(Generic[T]):
-    """A value, and the write that it comes from.
+    """A value, and the version and mzxid of the write that it comes from.
 
-    :ivar version: the version of the znode's data: how many times it was written since the znode was created.
-    :ivar mzxid: the zxid of the transaction that wrote the value; a later value has a higher one.
+    :ivar version: the version of the znode's data, which is the number of writes since the znode was created.
+    :ivar mzxid: the zxid of the transaction that wrote the value. A later value has a higher mzxid.
     """
 
     value: T
@@ -65,8 +65,8 @@ class Versioned(Generic[T]):
 
 
 class Updates(Generic[T]):
-    """The successive values of a :class:`SharedValue`, as an async iterator; made by
-    :meth:`SharedValue.updates`."""
+    """The successive values of a :class:`SharedValue`, as an async iterator. :meth:`SharedValue.updates`
+    makes it."""
 
     def __init__(self, path: str, codec: Codec[T], latest: Latest[tuple[bytes | None, Stat | None]]) -> None:
         self._path = path
@@ -77,11 +77,11 @@ class Updates(Generic[T]):
         return self
 
     async def __anext__(self) -> Versioned[T] | None:
-        """Wait for the next value; None while there is no znode. After an error the iterator can be used
-        again.
+        """Wait for the next value. It is None while the znode does not exist. The iterator can still be used
+        after an error.
 
         :raises MalformedValue: the codec cannot read the data.
-        :raises ZooKeeperError: the error of a read, such as :class:`NoAuthError`.
+        :raises ZooKeeperError: the error of a read, for example :class:`NoAuthError`.
         :raises ClosingError: the client was closed.
         """
         data, stat = await anext(self._latest)
@@ -89,17 +89,17 @@ class Updates(Generic[T]):
 
 
 class ValueOptions(TypedDict, total=False):
-    """Options of :class:`SharedValue` and :class:`.Counter`.
+    """The options of :class:`SharedValue` and :class:`.Counter`.
 
-    ``exactly_once``: after a lost reply, find out what became of the write, also in the next session. Each
-    write also creates a znode ``<path>.ops/<uuid>`` in the same transaction, and deletes it later. Markers
-    that a process leaves behind when it dies are deleted by others that write the value with this option, one
-    hour later or more, or only read it, some hours later. So a client that is without a connection for more
-    than one hour may get :class:`.AmbiguousResult` all the same.
+    ``exactly_once``: whether a client finds out after a lost reply if the write was carried out, even in the
+    next session. Each write then also creates a marker, a znode ``<path>.ops/<uuid>``, in the same
+    transaction, and deletes it later. If a process dies, its markers stay. Other clients with this option
+    delete such markers after one hour or more when they write the value, and after some hours when they only
+    read it. So a client without a connection for more than one hour may still get :class:`.AmbiguousResult`.
 
-    ``parents``: how missing parents are created.
+    ``parents``: the kind of missing parents: see :data:`.Parents`.
 
-    ``acl``: the ACL of every znode that is created; everything for everyone if None.
+    ``acl``: the ACL of every znode that is created; None gives all permissions to everybody.
     """
 
     exactly_once: bool
@@ -115,13 +115,14 @@ class SharedValue(Generic[T]):
             async for item in stream:
                 if item is not None: use(item.value)
 
-    The layout is that of Curator's SharedValue (with the default codec) and SharedCount (with
-    :data:`.INT32`). The znode is persistent.
+    The layout is the layout of Curator's SharedValue with the default codec, and of Curator's SharedCount
+    with :data:`.INT32`. The znode is persistent.
 
-    :param codec: how the value is written as bytes, see :mod:`pyzk.recipes.codecs`; raw bytes by default.
+    :param codec: the form of the value in the znode: see :mod:`pyzk.recipes.codecs`. The default is raw
+        bytes.
     :param exactly_once, parents, acl: see :class:`ValueOptions`.
     :raises BadArgumentsError: ``path`` is not a valid path.
-    :raises ValueError: ``parents`` has a wrong value.
+    :raises ValueError: ``parents`` is not one of its values.
     :raises TypeError: ``codec`` is no codec.
     """
 
@@ -155,7 +156,7 @@ class SharedValue(Generic[T]):
         return f"<{type(self).__name__} {self.path}>"
 
     async def get(self) -> Versioned[T] | None:
-        """Read the value; None if there is no znode.
+        """Read the value. Returns None if the znode does not exist.
 
         :raises MalformedValue: the codec cannot read the data.
         """
@@ -169,17 +170,18 @@ class SharedValue(Generic[T]):
 
     @asynccontextmanager
     async def updates(self) -> AsyncIterator[Updates[T]]:
-        """Follow the value: the present value at once, then each later one; None while there is no znode. A
-        slow reader skips to the latest value. The stream survives lost connections and expired sessions."""
+        """Follow the value: the stream returns the present value at once, and then each later value. It
+        returns None while the znode does not exist. A slow reader skips to the latest value. The stream
+        survives lost connections and expired sessions."""
         yield Updates(self.path, self._codec, watch_node(self.zk, self.path))
 
     async def set(self, value: T) -> None:
-        """Replace the value, whatever it is. After a lost reply the write is repeated, which may undo a
-        write of another client in between.
+        """Replace the value. After a lost reply the write is repeated. This may undo a write of another
+        client in between.
 
         :raises TypeError: the codec cannot write the value.
-        :raises OverflowError: the value is out of the range of the codec.
-        :raises SessionExpiredError: the session has ended; the value may have been replaced.
+        :raises OverflowError: the value is outside the range of the codec.
+        :raises SessionExpiredError: the session has ended. The value may have been replaced.
         """
         zk, data = self.zk, self._codec.encode(value)
         bound = Bound(zk)
@@ -198,15 +200,15 @@ class SharedValue(Generic[T]):
                 await self._options.create_parent(bound, paths.parent(self.path))
 
     async def compare_and_set(self, expected: Versioned[T] | None, value: T) -> bool:
-        """Replace the value if it was not written since ``expected`` was read. Returns whether it was
+        """Replace the value if it was not written since ``expected`` was read. Returns whether the value was
         replaced.
 
-        :param expected: None if there was no znode.
-        :raises AmbiguousResult: the reply was lost, and the value was written since. With ``exactly_once``
-            only if it took more than one hour to reconnect.
+        :param expected: the value that was read; None if the znode did not exist.
+        :raises AmbiguousResult: the reply was lost, and the value was written since then. With
+            ``exactly_once`` this happens only after more than one hour without a connection.
         :raises TypeError: the codec cannot write the value.
-        :raises OverflowError: the value is out of the range of the codec.
-        :raises SessionExpiredError: the session has ended; nothing was replaced.
+        :raises OverflowError: the value is outside the range of the codec.
+        :raises SessionExpiredError: the session has ended. The value was not replaced.
         """
         zk, data = self.zk, self._codec.encode(value)
         write: Create | SetData
@@ -218,7 +220,7 @@ class SharedValue(Generic[T]):
         operation: Operation[Any] = write if marker is None else Multi([write, marker])
         bound = Bound(zk)
         while True:
-            seen = zk.session.last_zxid  # the write gets a higher one
+            seen = zk.session.last_zxid  # the write gets a higher zxid
             try:
                 await self._submit(bound, operation, marker)
                 return True
@@ -237,8 +239,8 @@ class SharedValue(Generic[T]):
                     return True
 
     async def _submit(self, bound: Bound, operation: Operation[Any], marker: Create | None) -> None:
-        """Submit a write and wait for its reply. Its marker is deleted unless nothing was created for
-        certain."""
+        """Submit a write and wait for its reply. The marker is deleted, unless it is certain that the marker
+        was not created."""
         bound.check()
         pending = self.zk.submit(operation)
         try:
@@ -254,12 +256,12 @@ class SharedValue(Generic[T]):
     async def _was_applied(self, expected: Versioned[T] | None, marker: Create | None, seen: int) -> bool:
         """Find out whether a write without a reply was carried out.
 
-        :raises AmbiguousResult: it cannot be known whether the value was written.
+        :raises AmbiguousResult: it is unknown whether the value was written.
         """
         zk, markers = self.zk, self._markers
 
         async def look() -> tuple[Stat | None, bool]:
-            await pass_writes(zk)  # it may come yet
+            await pass_writes(zk)  # the server may still carry out the write
             stat = await zk.exists(self.path if marker is None else marker.path)
             if markers is None:
                 return stat, (stat and stat.mzxid) != (expected and expected.mzxid)

@@ -11,14 +11,14 @@ from ..errors import RecipeError
 
 
 class BackgroundWork:
-    """One piece of work. It begins at once, and only the end of the client can cut it short.
+    """One piece of work in the background. It begins at once, and only the end of the client can stop it.
 
-    :param work: what to do. It may raise :class:`ZooKeeperError` and :class:`RecipeError`; any other error is
-        a bug, and ends the client.
+    :param work: the function that does the work. It may raise :class:`ZooKeeperError` and
+        :class:`RecipeError`; any other error is a bug, and ends the client.
 
     :ivar done: set when the work has ended.
-    :ivar error: what the work raised; :class:`ClosingError` if the client was closed before the end; None if
-        the work succeeded, and before its end.
+    :ivar error: the error that the work raised; :class:`ClosingError` if the client was closed before the
+        work ended; None while the work runs and if it succeeded.
     """
 
     def __init__(self, zk: ZooKeeper, work: Callable[[], Awaitable[None]]) -> None:

@@ -1,4 +1,4 @@
-"""``async with recipe:`` by any number of tasks at once."""
+"""``async with recipe:`` in any number of tasks at the same time."""
 
 from __future__ import annotations
 

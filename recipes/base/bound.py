@@ -2,11 +2,11 @@
 
 The rules:
 
-* Work that began in one session does not continue in the next as if nothing had happened. A :class:`Bound`
-  makes its calls in the session in which it was made; when that session has ended, they raise
+* Work that began in one session must not continue silently in the next session. A :class:`Bound` makes its
+  calls in the session in which it was created. After the end of this session its calls raise
   :class:`SessionExpiredError`.
-* A lost connection ends nothing: calls are repeated until they are answered, in the same session.
-* Nothing begins to be held with a lease that is nearly over.
+* A lost connection does not end the work: calls are repeated in the same session until they are answered.
+* A hold does not begin while the lease of the session is nearly over.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ...client.repeating import repeat
 T = TypeVar("T")
 
 _LEAST_LEASE = 0.3
-"""Fraction of the session timeout: :meth:`Bound.confirm` waits for a lease of at least this length. It is
-more than the default margin of a hold, so that a hold is not lost as it begins."""
+"""A fraction of the session timeout: :meth:`Bound.confirm` waits for a lease of at least this length. The
+fraction is larger than the default margin of a hold; so a hold is not lost at its beginning."""
 
 
 class Bound:
-    """Calls in the present session of a client, and in no later one.
+    """Calls that use the present session of a client, and never a later session.
 
-    :ivar generation: the generation of that session.
+    :ivar generation: the generation of the session.
     """
 
     def __init__(self, zk: ZooKeeper) -> None:
@@ -52,7 +52,7 @@ class Bound:
     def check(self) -> None:
         """Check that the session has not ended.
 
-        :raises SessionExpiredError: it has.
+        :raises SessionExpiredError: the session has ended.
         """
         if self.over:
             raise SessionExpiredError
@@ -75,8 +75,8 @@ class Bound:
         self.check()
 
     async def confirm(self) -> None:
-        """Wait until the session's lease is long enough to hold something. Usually it is. A client that has
-        only sent pings for a while waits for one answer of the leader.
+        """Wait until the session's lease is long enough to hold something. Usually the lease is long enough
+        at once. A client that has only sent pings for some time waits for one answer of the leader.
 
         :raises SessionExpiredError: the session has ended.
         :raises ClosingError: the client was closed.
@@ -106,17 +106,19 @@ class Bound:
             stop_keeping()
 
     async def ended(self) -> None:
-        """Wait until the session has ended or the client was closed. A lost connection is neither."""
+        """Wait until the session has ended or the client was closed. A lost connection does not end the
+        wait."""
         session = self.zk.session
         while not self.over and session.state is not SessionState.CLOSED:
             await session.wait_change()
 
 
 async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
-    """Wait until one of several waits is over, and cancel the others. A wait is over too when it raises
-    because the client was closed, the session has ended, or the connection was lost.
+    """Wait until one of several waits is over, and cancel the others. A wait is also over when it raises an
+    error because the client was closed, the session has ended, or the connection was lost.
 
-    :raises trio.Cancelled: this wait was cancelled: one error, and not the group of each wait's own.
+    :raises trio.Cancelled: the caller was cancelled. This is a single error, and not a group of the errors of
+        all waits.
     """
     try:
         await _first_of(waits)

@@ -1,15 +1,14 @@
-"""Creating ephemeral znodes exactly once, whatever happens to the connection or to the caller
+"""Creating ephemeral znodes exactly once, even if the connection is lost or the caller is cancelled
 (recipe-rules.md 0.10, D.2 step 3).
 
 The rules:
 
 * The server may have carried out a create whose reply was lost. So after a lost reply we look for the znode
   before we create it again.
-* To be found again, a znode has an id in its name that is used for this call alone, or a fixed name and our
-  session as its owner.
-* A caller that is cancelled leaves nothing behind: the client's cleanup deletes the znodes that were created
-  or may have been created.
-* A missing parent is created, and the create repeated.
+* Such a znode can be recognised: either its name has an id that only this call uses, or its name is fixed and
+  its owner is our session.
+* If the caller is cancelled, the client's cleanup deletes the znodes that were or may have been created.
+* If the parent is missing, the parent is created, and then the create is repeated.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from .bound import Bound
 from .words import one_of
 
 Parents = Literal["container", "persistent"]
-"""The kind of a missing parent: a container, which the server deletes some time after the last child
-has gone, or a persistent znode."""
+"""The kind of a missing parent: a container, which the server deletes some time after its last child was
+deleted, or a persistent znode."""
 
 T = TypeVar("T")
 
@@ -74,12 +73,12 @@ DEFAULTS = ZnodeOptions()
 async def create_ephemeral(
     bound: Bound, path: str, data: bytes = b"", options: ZnodeOptions = DEFAULTS
 ) -> Stat:
-    """Create an ephemeral znode of a fixed name. After a lost reply, a znode of that name that belongs to
-    this session is the one that we have created.
+    """Create an ephemeral znode with a fixed name. If a reply was lost, and a znode with this name belongs to
+    this session, this call has created the znode.
 
-    :raises NodeExistsError: the znode exists, and belongs to another.
+    :raises NodeExistsError: the znode exists, and belongs to another session.
     :raises SessionExpiredError: the session has ended.
-    :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`.
+    :raises ZooKeeperError: the server refuses the request, for example with :class:`NoAuthError`.
     """
     zk = bound.zk
     operation = Create(path, data, acl=options.acl, ephemeral=True)
@@ -101,7 +100,7 @@ async def create_ephemeral(
             except NodeExistsError:
                 if not ambiguous:
                     raise
-                # The server that we are connected to now may be behind the one that has answered.
+                # The present server may be behind the server that has answered.
                 await bound.repeat(lambda: zk.sync(path))
                 if (own := await _owned(bound, path)) is not None:
                     return own
@@ -117,7 +116,8 @@ async def create_ephemeral(
 class Created:
     """Znodes that :func:`create_identified` has created.
 
-    :ivar stat: the Stat of the first one; None after a transaction, whose reply holds no Stat.
+    :ivar stat: the Stat of the first znode; None if they were created in one transaction, because its reply
+        has no Stat.
     """
 
     paths: tuple[str, ...]
@@ -134,14 +134,15 @@ async def create_identified(
     sequential: bool = True,
     fence: Check | None = None,
 ) -> Created:
-    """Create ephemeral znodes whose names begin with an id; several of them in one transaction.
+    """Create ephemeral znodes whose names begin with an id. Several znodes are created in one transaction.
 
-    :param prefixes: the names, without the number that the server adds to them. Each holds an id that is used
-        for this call alone.
+    :param prefixes: the names without the number that the server adds. Each name has an id that only this
+        call uses.
     :param sequential: whether the server adds a number to the names.
     :param fence: an operation that is checked in the same transaction. If it fails, nothing is created.
     :raises SessionExpiredError: the session has ended.
-    :raises ZooKeeperError: the server refuses, such as :class:`NoAuthError`; or ``fence`` has failed.
+    :raises ZooKeeperError: the server refuses the request, for example with :class:`NoAuthError`, or
+        ``fence`` has failed.
     """
     zk = bound.zk
     creates = [
@@ -187,8 +188,8 @@ async def create_identified(
 async def _submit(bound: Bound, operation: Operation[T], undo: Callable[[Created | None], object]) -> T:
     """Submit a create and wait for it.
 
-    :param undo: called if the wait is cancelled: with what was created; with None if the reply was lost, and
-        something may have been created.
+    :param undo: a function that is called if the wait is cancelled. Its argument is the created znodes, or
+        None if the reply was lost and znodes may have been created.
     """
     bound.check()
     zk = bound.zk
@@ -217,10 +218,10 @@ def _created(result: Any) -> Created:
 
 
 async def _find(bound: Bound, parent: str, prefixes: Sequence[str]) -> Created | None:
-    """Look for the znodes of a create whose reply was lost. Returns None if not all of them are there. If a
-    prefix has several znodes, the first is kept and the others are deleted."""
+    """Look for the znodes of a create whose reply was lost. Returns None if any of them is missing. If a
+    prefix has several znodes, the first one is kept, and the others are deleted."""
     zk = bound.zk
-    await bound.repeat(lambda: pass_writes(zk))  # the create may come yet
+    await bound.repeat(lambda: pass_writes(zk))  # the server may still carry out the create
     try:
         names = sorted(await bound.repeat(lambda: zk.get_children(parent)))
     except NoNodeError:
@@ -238,13 +239,13 @@ async def _find(bound: Bound, parent: str, prefixes: Sequence[str]) -> Created |
             zk.cleanup.delete(path)
     if len(found) == len(prefixes):
         return Created(tuple(path for path, _ in found), found[0][1])
-    for path, _ in found:  # an operator has deleted the others
+    for path, _ in found:  # an operator has deleted the other znodes
         zk.cleanup.delete(path)
     return None
 
 
 async def _owned(bound: Bound, path: str) -> Stat | None:
-    """Return the Stat of a znode if it belongs to this session, else None. The znode of this client's
-    earlier session may still exist (trap E-04)."""
+    """Return the Stat of a znode if the znode belongs to this session, else None. A znode of an earlier
+    session of this client may still exist (trap E-04)."""
     stat = await bound.repeat(lambda: bound.zk.exists(path))
     return stat if stat is not None and stat.ephemeralOwner == bound.zk.session.id else None

@@ -2,13 +2,14 @@
 
 The rules:
 
-* The iterator gives the present value at once, then each later one. A slow reader skips to the latest value.
+* The iterator returns the present value at once, and then each later value. A slow reader skips to the latest
+  value.
 * A value is recognised by a mark, such as the czxid and mzxid of the znode. So a znode that was deleted and
   created again counts as changed, even with the same data.
-* Each step reads and sets a one-shot watch. The watch is removed before the step ends, so a loop may be left
-  at any time. A change costs two reads and the removal of a watch.
-* The iterator survives lost connections and expired sessions. A new session may be served by a server that is
-  behind the server before (recipe-rules.md trap E-37), so its first read follows a sync.
+* Each step reads and sets a one-shot watch. The watch is removed before the step ends, so the loop of a
+  reader may end at any time. A change costs two reads and the removal of a watch.
+* The iterator survives lost connections and expired sessions. The server of a new session may be behind the
+  server of the session before (recipe-rules.md trap E-37). So the first read in a new session follows a sync.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from .running import steady
 T = TypeVar("T")
 
 Read = Callable[[], Awaitable[tuple[T, object, Watch]]]
-"""Read a value and watch it: returns the value, its mark, and the watch. Two values with equal marks are the
-same value. The mark of "there is no value" is None."""
+"""A function that reads a value and watches it. It returns the value, its mark, and the watch. Two values
+with equal marks are the same value. If there is no value, the mark is None."""
 
 
 class Latest(Generic[T]):
-    """An async iterator over the successive values of something that is read and watched."""
+    """An async iterator over the successive values of something that can be read and watched."""
 
     def __init__(self, zk: ZooKeeper, read: Read[T]) -> None:
         self._zk = zk
         self._read = read
-        self._seen: object = self  # the mark of the last value; at first one that no value has, not even None
+        self._seen: object = self  # the mark of the last value; at first a mark that no value has
         self._generation = zk.session.generation
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        """Wait for the next value. After an error the iterator can be used again.
+        """Wait for the next value. The iterator can still be used after an error.
 
         :raises ZooKeeperError: the error of the read, such as :class:`NoAuthError`.
         :raises ClosingError: the client was closed.
@@ -55,7 +56,7 @@ class Latest(Generic[T]):
             return value
 
     async def _fresh(self) -> tuple[T, object, Watch]:
-        """Read, in a new session after a sync."""
+        """Read the value. In a new session a sync comes before the read."""
         generation = self._zk.session.generation
         if generation != self._generation:
             await self._zk.sync()
@@ -67,9 +68,9 @@ def watch_node(zk: ZooKeeper, path: str) -> Latest[tuple[bytes | None, Stat | No
     """Follow the data of a znode.
 
         async for data, stat in watch_node(zk, "/config"):
-            if stat is None: ...  # there is no such znode at the moment
+            if stat is None: ...  # the znode does not exist at the moment
 
-    A znode that is deleted and created again counts as changed, even with the same data.
+    A znode that was deleted and created again counts as changed, even with the same data.
 
     :raises BadArgumentsError: ``path`` is not a valid path.
     """
@@ -91,7 +92,7 @@ def watch_node(zk: ZooKeeper, path: str) -> Latest[tuple[bytes | None, Stat | No
 
 
 def watch_children(zk: ZooKeeper, path: str) -> Latest[list[str] | None]:
-    """Follow the names of the children of a znode, sorted; None while there is no such znode.
+    """Follow the sorted names of the children of a znode. The value is None while the znode does not exist.
 
         async for names in watch_children(zk, "/workers"):
             ...

@@ -2,19 +2,19 @@
 
 The rules (recipe-rules.md D.0, D.1.5, D.2):
 
-* A hold is lost when the session has ended; when the session may have ended (the *lease*, less a margin, is
-  over: see client/lease.py); when the znode of the hold was deleted; or when the client was closed. A hold
-  that is lost stays lost.
-* While something is held, the client sends requests that keep the lease long.
-* Code that relies on a hold runs in :meth:`Hold.scope`. When the hold is lost, the scope is cancelled, before
-  the server can grant the same thing to another; the block raises :class:`LockLost` with the reason.
-* The end of the lease is also the deadline of the scope. So when the whole process was stopped for too long,
-  the scope is cancelled at once. Only a task whose data has arrived meanwhile makes one more step, up to its
-  next checkpoint. A task of asyncio has a timer of its own event loop for that (aio/limits.py).
+* A hold is lost when the session has ended or may have ended, when the znode of the hold was deleted, or when
+  the client was closed. The session may have ended when its *lease* is over, less a margin (client/lease.py).
+  A lost hold stays lost.
+* During a hold the client sends requests that prolong the lease.
+* Code that relies on a hold runs in :meth:`Hold.scope`. When the hold is lost, the scope is cancelled before
+  another client can get the lock. The block raises :class:`LockLost` with the reason.
+* The end of the lease is also the deadline of the scope. So if the whole process was stopped for too long,
+  the scope is cancelled at once. Only a task whose data has arrived during the stop makes one more step, up
+  to its next checkpoint. For tasks of asyncio a timer of their event loop does this (aio/limits.py).
 * A request of the code may fail because of the loss: the session, the client, the connection or the znode of
-  the hold is gone. Its error becomes the cause of the :class:`LockLost`. So code that writes after the loss
-  ends with the same error as code that does not.
-* Any other error of the code is never hidden: it is raised, with the loss as a note.
+  the hold is gone. The error of the request becomes the cause of the :class:`LockLost`. So code that sends
+  requests after the loss ends with the same error as other code.
+* Any other error of the code is raised itself, with a note about the loss.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from .holder import relied_on
 
 Suspended = Literal["deadline", "cancel", "ignore"]
 """The moment at which a hold is lost while there is no connection. ``"deadline"``: when the lease is over.
-``"cancel"``: at once. ``"ignore"``: when the server says that the session has expired; another may hold the
-same thing before that."""
+``"cancel"``: at once. ``"ignore"``: when the server says that the session has expired. Before this moment
+another client may already hold the same lock."""
 
 _MARGIN = 0.1
-"""Fraction of the session timeout: the default margin. It covers clocks that run at different speeds, and the
-ms that client/lease.py cannot know."""
+"""The default margin, as a fraction of the session timeout. It covers clocks with different speeds, and the
+few ms that client/lease.py cannot know."""
 
 _LEAST_MARGIN = 0.05
-"""Seconds: the least default margin. With a short session timeout, 10 % of it would be less than the delays
-of a busy process."""
+"""The smallest default margin in seconds. 10 % of a short session timeout would be less than the delays of a
+busy process."""
 
 _LOSSES = (SessionExpiredError, ClosingError, ConnectionLossError)
-"""The errors of requests that follow from a loss."""
+"""The errors that requests raise because of a loss."""
 
 OnData = Callable[[bytes | None], object]
 
@@ -64,15 +64,16 @@ OnData = Callable[[bytes | None], object]
 class Hold:
     """Something that a session holds.
 
-    :param path: the znode of the hold.
-    :param suspended: see :data:`Suspended`.
-    :param margin: seconds by which the lease is taken to be shorter; by default 10 % of the session timeout,
-        and at least 50 ms. If the session timeout may be shorter than two ticks of the servers, use 0.5
-        ticks. With more than 30 % of the session timeout a hold may be lost as it begins.
+    :param path: the path of the znode of the hold.
+    :param suspended: the moment of the loss: see :data:`Suspended`.
+    :param margin: the time in seconds before the end of the lease at which the hold is lost. The default is
+        10 % of the session timeout, and at least 50 ms. If the session timeout may be shorter than two ticks
+        of the servers, use 0.5 ticks. With more than 30 % of the session timeout a hold may be lost at its
+        beginning.
 
-    :ivar lost: set when the hold is lost; ``reason`` then says why.
-    :ivar on_data: called with the data of the znode when they have changed.
-    :ivar on_lost: called when the hold is lost; they must not raise.
+    :ivar lost: an event that is set when the hold is lost; ``reason`` then has the reason.
+    :ivar on_data: a function that is called with the data of the znode after a change; or None.
+    :ivar on_lost: functions that are called when the hold is lost. They must not raise errors.
     """
 
     def __init__(
@@ -98,12 +99,13 @@ class Hold:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The znodes of the hold."""
+        """The paths of the znodes of the hold."""
         return (self.path,)
 
     @property
     def limit(self) -> float:
-        """The time, by ``trio.current_time()``, at which the hold is lost unless the time moves before."""
+        """The time by ``trio.current_time()`` at which the hold will be lost. A longer lease moves this
+        time."""
         return self._limit
 
     @property
@@ -112,7 +114,7 @@ class Hold:
         return self._error.reason if isinstance(self._error, LockLost) else None
 
     def deadline(self) -> float:
-        """Return the time, in seconds by ``trio.current_time()``, until which the session cannot have ended,
+        """Return the time in seconds by ``trio.current_time()`` until which the session is certainly alive,
         less the margin."""
         session = self._zk.session
         margin = self._margin
@@ -123,7 +125,8 @@ class Hold:
     # --- losing it ---------------------------------------------------------------------------------------
 
     def lose(self, error: Exception) -> None:
-        """Lose the hold: cancel the blocks that rely on it; they raise the error. Later calls do nothing."""
+        """Lose the hold: cancel the blocks that rely on it. These blocks raise the error. Later calls do
+        nothing."""
         if self._error is None:
             self._error = error
             self.lost.set()
@@ -133,8 +136,8 @@ class Hold:
                 listener()
 
     def inspect(self) -> None:
-        """Lose the hold if the clock or the session shows now that it is lost. A hold that was given up
-        cannot be lost any more."""
+        """Lose the hold if the clock or the session shows that it is lost now. A hold that has ended cannot
+        be lost any more."""
         reason = None if self._over else self._verdict()
         if reason is not None:
             self.lose(LockLost(reason, self.path))
@@ -160,7 +163,7 @@ class Hold:
 
     def _lease_moved(self) -> None:
         """Move the deadlines of the scopes to the new end of the lease. If the lease was over before, the
-        hold is lost: another may have had the same thing in between."""
+        hold is lost, because another client may have held the lock in between."""
         self.inspect()
         self._set_limit(self.deadline())
 
@@ -202,36 +205,36 @@ class Hold:
                         else:
                             await first_of(woken.wait, self._read_again)
         finally:
-            self.inspect()  # a client that closes does not wait for this task to notice
+            self.inspect()  # a client that closes may end this task before it notices the loss
             self._stop_keeping()
             ended.set()
 
     async def _read_again(self) -> None:
-        """Read the znode, which has changed, and watch it again."""
+        """Read the znode after a change, and watch it again."""
         try:
             read = await self._bound.repeat(lambda: self._zk.get_and_watch(self.path))
         except NoNodeError:
             self.lose(LockLost(LossReason.NODE_DELETED, self.path))
             return
-        except NoAuthError:  # its ACL was changed: the server reports nothing to us any more
+        except NoAuthError:  # the ACL was changed: the server sends us no more events
             self._own_watch = None
             return
         data, stat, self._own_watch = read
-        if stat.ephemeralOwner != self.session_id:  # deleted, and created again by another, meanwhile
+        if stat.ephemeralOwner != self.session_id:  # deleted, and then created again by another session
             self.lose(LockLost(LossReason.NODE_DELETED, self.path))
         elif self.on_data is not None:
             self.on_data(data)
 
     async def end(self) -> Watch | None:
-        """Give up the hold: stop watching over it, before the znode is deleted. Returns the watch on the
-        znode if it has not fired; the deletion will end it."""
+        """End the hold before the znode is deleted, and stop watching over it. Returns the watch on the znode
+        if the watch has not fired. The deletion will end this watch."""
         self._over = True
         self._set_limit(math.inf)
         return await self.unguard()
 
     async def unguard(self) -> Watch | None:
-        """Stop watching over the hold for a moment. It is still held meanwhile, and its scopes end with the
-        present lease. Returns the watch on the znode if there is one."""
+        """Stop watching over the hold for a moment. The hold continues, and its scopes end with the present
+        lease. Returns the watch on the znode, or None."""
         if self._guard is not None:
             (scope, ended), self._guard = self._guard, None
             scope.cancel()
@@ -246,8 +249,8 @@ class Hold:
     def scope(self) -> Iterator[trio.CancelScope]:
         """Open a block that relies on the hold (recipe-rules.md D.0, exit rules).
 
-        :raises LockLost: the block was cancelled because of the loss, or ended after the loss, or one of its
-            calls has failed because of the loss.
+        :raises LockLost: because of a loss the block was cancelled or a call in it failed, or the hold was
+            lost before the block ended.
         """
         held_here = relied_on()
         try:
@@ -279,8 +282,8 @@ class Hold:
         self.check()
 
     def _learn_from(self, error: BaseException) -> None:
-        """Lose the hold if it is lost, or if the error says that its znode is gone, like the error of a
-        fence."""
+        """Lose the hold if the clock, the session, or the error shows that it is lost. The error may say that
+        the znode is gone, for example the error of a fence."""
         self.inspect()
         if isinstance(error, BaseExceptionGroup):
             for each in error.exceptions:
@@ -299,15 +302,17 @@ class Hold:
     def check(self) -> None:
         """Check that the hold is not lost.
 
-        :raises LockLost: it is lost; or :meth:`lose` was called with another error, which is raised.
+        :raises LockLost: the hold is lost. If :meth:`lose` was called with another error, this error is
+            raised.
         """
         self.inspect()
         self.raise_if_lost()
 
     def raise_if_lost(self) -> None:
-        """Do as :meth:`check` does, without a look at the clock or the session.
+        """Check that the hold was not found to be lost. The clock and the session are not looked at.
 
-        :raises LockLost: the hold was found to be lost; or :meth:`lose` was called with another error.
+        :raises LockLost: the hold was found to be lost. If :meth:`lose` was called with another error, this
+            error is raised.
         """
         if self._error is not None:
             raise self._error
@@ -315,7 +320,7 @@ class Hold:
     async def verify(self) -> None:
         """Ask the server whether the znode exists and belongs to the session.
 
-        :raises LockLost: it does not, or the hold was lost before; as :meth:`check`.
+        :raises LockLost: the znode is gone or belongs to another session, or the hold was lost before.
         """
         zk = self._zk
         self.check()

@@ -1,4 +1,4 @@
-"""The holder of a lock: a task of trio, or the thread or the task of asyncio for which that task works."""
+"""The holder of a lock: a task of trio, or the thread or asyncio task for which the trio task works."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import trio
 
 
 class Lapsing(Protocol):
-    """A hold on which a block relies until a deadline that may move.
+    """A hold on which a block relies until a deadline. The deadline may move.
 
-    :ivar limit: that moment, in seconds of the loop's clock, ``time.monotonic()``; infinity for none.
+    :ivar limit: the deadline in seconds of the loop's clock, ``time.monotonic()``; infinity for no deadline.
     """
 
     @property
     def limit(self) -> float: ...
 
     def lapse(self) -> None:
-        """Note that the moment has passed; called in the loop."""
+        """Note that the deadline has passed. This is called in the loop."""
 
 
 @attrs.frozen
@@ -27,7 +27,8 @@ class OnBehalf:
     """The caller for whom a task works.
 
     :ivar holder: a thread, or a task of asyncio.
-    :ivar relied_on: the holds on which the task's blocks rely, the outermost first.
+    :ivar relied_on: the holds on which the blocks of the task rely, from the outermost block to the
+        innermost.
     """
 
     task: trio.lowlevel.Task
@@ -36,8 +37,8 @@ class OnBehalf:
 
 
 on_behalf: ContextVar[OnBehalf | None] = ContextVar("on_behalf", default=None)
-"""The caller for whom the present task works. Child tasks inherit the value, but they work for nobody,
-because they are not the task that the value names."""
+"""The caller for whom the present task works. Child tasks inherit this value. But they do not work for the
+caller, because the value names another task."""
 
 
 def _working() -> OnBehalf | None:
@@ -46,16 +47,16 @@ def _working() -> OnBehalf | None:
 
 
 def current_holder() -> object:
-    """Return the holder of a lock: the caller for whom the current task works, or else the task itself."""
+    """Return the holder for the current task: the caller for whom the task works, or the task itself."""
     working = _working()
     return working.holder if working is not None else trio.lowlevel.current_task()
 
 
 def relied_on() -> list[Lapsing]:
-    """Return the list of the things that the blocks of the current task rely on. Each block adds and removes
-    its own.
+    """Return the list of holds on which the blocks of the current task rely. Each block adds its hold at its
+    beginning, and removes it at its end.
 
-    In plain trio the list is a new one each time, and nobody reads it.
+    In plain trio each call returns a new list, which is not used.
     """
     working = _working()
     return working.relied_on if working is not None else []

@@ -1,4 +1,4 @@
-"""Recipes that run in the background for as long as a block lasts, in one session after the other."""
+"""Recipes that run in the background until the end of a block, in one session after the other."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def alongside(zk: ZooKeeper, work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run ``work()`` beside the block, in a task of the client, and cancel it at the end of the block.
+    """Run ``work()`` in a task of the client beside the block, and cancel ``work()`` at the end of the block.
 
     An error of ``work()`` cancels the block, and the block raises that error. If the block raises an error of
-    its own, the error of ``work()`` becomes a note of it.
+    its own, this error gets a note with the error of ``work()``.
 
     :raises ClosingError: the client was closed.
     """
@@ -62,10 +62,10 @@ async def alongside(zk: ZooKeeper, work: Callable[[], Awaitable[None]]) -> Async
 
 
 async def steady(zk: ZooKeeper, call: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a call until it is answered, in one session after the other. The server may carry it out more
-    than once, so it must not depend on the session.
+    """Repeat a call until it is answered, in one session after the other. The server may carry out the call
+    more than once. So the call must not depend on the session.
 
-    :raises SessionExpiredError: the session has ended, and there will not be another one.
+    :raises SessionExpiredError: the session has ended, and the client opens no new session.
     :raises ZooKeeperError: the server refuses the call.
     """
     while True:
@@ -76,15 +76,15 @@ async def steady(zk: ZooKeeper, call: Callable[[], Awaitable[T]]) -> T:
 
 
 class Running:
-    """The base of a recipe that runs for as long as its block lasts. There is one block at a time; in it, any
-    number of tasks may use the object."""
+    """The base of a recipe that runs until the end of its block. An object has at most one block at the same
+    time. Any number of tasks may use the object in this block."""
 
     def __init__(self) -> None:
         self._block: AbstractAsyncContextManager[None] | None = None
         self._changed = trio.Event()
 
     def _run(self) -> AbstractAsyncContextManager[None]:
-        """Return the block: what the recipe does until the end of the block."""
+        """Return the block that runs the recipe."""
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
@@ -93,7 +93,7 @@ class Running:
         :raises RuntimeError: another block of this object has not ended.
         """
         if self._block is not None:
-            raise RuntimeError(f"{self!r} runs already: leave its block first")
+            raise RuntimeError(f"{self!r} runs already: end its block first")
         block = self._block = self._run()
         try:
             await block.__aenter__()
@@ -116,13 +116,13 @@ class Running:
         self._changed = trio.Event()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition holds. It is checked now and after each :meth:`_notify`.
+        """Wait until a condition is true. The condition is checked now and after each :meth:`_notify`.
 
-        :raises RuntimeError: the recipe's block was left, or not entered yet.
+        :raises RuntimeError: the recipe's block has ended or has not begun.
         """
         await trio.lowlevel.checkpoint()
         while self._block is not None:
             if condition():
                 return
             await self._changed.wait()
-        raise RuntimeError(f"{self!r} does not run: call this inside of its async with block")
+        raise RuntimeError(f"{self!r} does not run: call this inside its async with block")

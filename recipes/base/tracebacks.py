@@ -1,10 +1,10 @@
-"""Short tracebacks: an error that explains itself shows the lines of the user, and one line of this package.
+"""Short tracebacks: an error that explains itself shows the lines of the user and one line of this package.
 
 The rules:
 
-* An *edge* is a function that users call. There the errors of the client and of the recipes, time-outs and
-  cancels lose the frames inside of the edge. Any other error may be a bug of this package, and keeps its
-  frames.
+* An *edge* is a function that users call. At an edge, errors of the client and of the recipes lose the frames
+  inside the edge; so do timeouts and cancellations. Any other error may be a bug of this package, and keeps
+  its frames.
 * An error that has passed through code of the user, such as the function of an election, keeps its frames.
 * With the environment variable ``PYZK_FULL_TRACEBACKS=1`` all errors keep their frames.
 """
@@ -21,24 +21,25 @@ from ...client import ZooKeeperError
 from ..errors import RecipeError
 
 SHORT = (ZooKeeperError, RecipeError, TimeoutError, trio.Cancelled)
-"""The errors that lose their frames; the faces add their own cancels."""
+"""The errors that lose their frames. ``pyzk.blocking`` and ``pyzk.aio`` add their own errors of
+cancellation."""
 
 full = os.environ.get("PYZK_FULL_TRACEBACKS", "") not in ("", "0")
-"""Whether all errors keep their frames."""
+"""True if all errors keep their frames."""
 
 _OURS = {"pyzk", "trio", "outcome", "contextlib"}
 
 
 def shorten(error: BaseException) -> None:
-    """Take the frames inside of an edge from an error that the edge has caught, and raises again."""
+    """Remove the frames inside an edge from an error that the edge has caught and will raise again."""
     at = error.__traceback__
     if at is not None and not full and all(_is_ours(frame) for frame in _frames(error)):
         at.tb_next = None
 
 
 def drop_frames(error: BaseException) -> None:
-    """Do what :func:`shorten` does, in the function that an edge calls. The edge catches the error and
-    raises it again by a bare ``raise``, which adds no frame. So the edge is the last frame."""
+    """Do what :func:`shorten` does, but in a function that an edge calls. The edge catches the error, and
+    raises it again with a bare ``raise``, which adds no frame. So the edge is the last frame."""
     if not full and all(_is_ours(frame) for frame in _frames(error)):
         error.__traceback__ = None
 

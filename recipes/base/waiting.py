@@ -1,13 +1,15 @@
-"""A wait says for whom: in one line of the log once it has lasted a second, and in the error that cuts it.
+"""Words about a wait for a lock: what the wait is for, and who holds the lock. A wait of one second logs
+these words in one line. If a wait is cancelled, its error has the words too.
 
 The rules:
 
 * The line is logged once for each wait. Its logger is the logger ``pyzk.recipes``.
-* The note of the error has the same words. trio's own ``fail_after`` shows them above its ``TooSlowError``;
-  ``asyncio.timeout`` and ``pyzk.blocking.timeout`` above or in their ``TimeoutError``.
-* Only what the client knows already is said. No request is sent for the line.
-* The second is one of the client's clock, and needs a timer: a task that sleeps. A virtual clock stops once
-  more for it, and nothing else changes. If the logger does not want the line, there is no timer.
+* The error has the same words in a note. A traceback shows the note above the ``TooSlowError`` of trio's
+  ``fail_after``. For ``asyncio.timeout`` and ``pyzk.blocking.timeout`` the note is above or in their
+  ``TimeoutError``.
+* The line has only facts that the client already knows. No request is sent for the line.
+* The client's clock measures the second. The timer is a task that sleeps, so a virtual clock stops one more
+  time. If the logger is not enabled for the line, there is no timer.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from ...protocol.text import session_text
 logger = logging.getLogger("pyzk.recipes")
 
 SILENCE = 1.0
-"""Seconds after which a wait says for whom."""
+"""The time in seconds after which a wait is logged."""
 
 Why = str | Callable[[], str]
-"""The reason for a wait in words; or a function that returns the reason as it is known now."""
+"""The reason for a wait as a text, or a function that returns the reason as it is known now."""
 
 
 @contextmanager
@@ -48,7 +50,8 @@ def waiting_for(zk: ZooKeeper, what: str, why: Why = "", level: int = logging.IN
 
 @contextmanager
 def announced(zk: ZooKeeper, what: str, why: Why, level: int = logging.INFO) -> Iterator[None]:
-    """Log one line if the block lasts a second. The parameters are those of :func:`waiting_for`."""
+    """Log one line if the block lasts a second. The parameters have the same meaning as in
+    :func:`waiting_for`."""
     if not logger.isEnabledFor(level) or zk.session.state is SessionState.CLOSED:
         yield
         return
@@ -69,7 +72,7 @@ def announced(zk: ZooKeeper, what: str, why: Why, level: int = logging.INFO) -> 
 
 
 def note(cut: trio.Cancelled, what: str, began: float, why: Why) -> None:
-    """Add the note, unless a wait inside has added a more precise one."""
+    """Add the note, unless an inner wait has added a more precise note."""
     if not getattr(cut, "__notes__", ()):
         cut.add_note(_words(what, trio.current_time() - began, why))
 

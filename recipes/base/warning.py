@@ -6,14 +6,14 @@ from logging import Logger
 
 
 class WarnOnce:
-    """Log each warning once for each recipe. Without this, every list of children would repeat it."""
+    """Logs each warning of a recipe only once. Otherwise each list of children would repeat the warning."""
 
     def __init__(self, logger: Logger) -> None:
         self._logger = logger
         self._logged: set[str] = set()
 
     def __call__(self, key: str, message: str, *args: object) -> None:
-        """Log a warning, unless one of the same key was logged before."""
+        """Log a warning, unless a warning with the same key was logged before."""
         if key not in self._logged:
             self._logged.add(key)
             self._logger.warning(message, *args)

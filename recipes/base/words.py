@@ -1,4 +1,4 @@
-"""Options: their names, and the options that take one of a few words."""
+"""The checks of options: of their names, and of options whose value is one of a few words."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, get_args
 
 
 def check_word(option: str, word: object, words: Any) -> None:
-    """Check that a word is one of a ``Literal``.
+    """Check that a word is one of the words of a ``Literal``.
 
     :param option: the name of the option, for the message.
-    :raises ValueError: it is another word.
+    :raises ValueError: the word is not in the ``Literal``.
     """
     allowed = get_args(words)
     if word not in allowed:
@@ -18,7 +18,7 @@ def check_word(option: str, word: object, words: Any) -> None:
 
 
 def one_of(words: Any) -> Callable[[object, Any, object], None]:
-    """:func:`check_word` as a validator of attrs."""
+    """Return :func:`check_word` as a validator for attrs."""
     allowed = get_args(words)
 
     def check(_: object, attribute: Any, word: object) -> None:

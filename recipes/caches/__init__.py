@@ -1,1 +1,1 @@
-"""Copies of the tree that follow it."""
+"""Copies of parts of the tree that are kept up to date."""

@@ -3,16 +3,17 @@
 The rules:
 
 * For each path the cache holds the result of the last read of that path. Events and lists of children only
-  say which paths to read (again); nothing else is concluded from them.
-* If an event names a path while the path is being read, it is read once more. So the cache follows each
-  path in the order of its changes, and in the end holds what the tree holds.
-* After the start, a lost connection, a new session, or an overflow of events, the cache syncs, and walks
-  through the whole tree: it reads every path that it knows or finds. When the walk is done, the cache is
-  *synced*.
-* A walk goes down the lists of children. Then it reads the cached paths that were in no list. Such a path
-  may be out of date: a read before the walk found its parent gone, and the event about the path was lost.
+  say which paths must be read. The cache takes no other information from them.
+* If an event names a path during a read of the path, the path is read once more. So the cache follows each
+  path in the order of its changes, and in the end has the same content as the tree.
+* After the start, a lost connection, a new session, or an overflow of events, the cache sends a sync and
+  walks through the whole tree: it reads every path that it knows or finds. When the walk is done, the cache
+  is *synced*.
+* A walk first follows the lists of children downwards. Then it reads the cached paths that were in no list.
+  Such a path may be out of date if a read before the walk found that its parent was gone, and the event for
+  the path was lost.
 
-The stages of a cache, and what leads from one to the next::
+The stages of a cache, and the events between them::
 
     LOST --sync done--> DUE --walk begins--> WALKING --walk done--> SYNCED
       ^                  |                      |                     |
@@ -48,15 +49,16 @@ from .events import CachedNode, CacheEvents, CacheEventType
 from .reads import ArmedReads, PlainReads
 
 Selector = Callable[[str], bool]
-"""Says, for the path of a znode, whether it is cached. Nothing is cached below a znode that is not."""
+"""A function that returns for a path whether the znode is cached. Below a znode that is not cached, no znode
+is cached."""
 
 _CONCURRENT_READS = 32
-"""Znodes that are read at a time: enough to fill the time of a round trip, and few enough to leave the
-connection to other requests."""
+"""The number of znodes that are read at the same time. The number is large enough to use the time of a round
+trip, and small enough for other requests to get through."""
 
 
 class _Stage(enum.Enum):
-    """The states of a cache. See the diagram at the top."""
+    """The stages of a cache: see the diagram at the top of the module."""
 
     LOST = "events may be missing; nothing is read before the sync is done"
     DUE = "the next walk may begin"
@@ -73,17 +75,18 @@ class Cache(Running):
             async for event in cache.events():
                 ...
 
-    The block begins at once, connected or not. The znode need not exist; it and everything below may
-    come and go. Each cached znode shows a moment in the past. These moments differ, so the cache is not a
-    snapshot. After the block the cache can still be read, but does not change any more.
+    The block begins at once, even without a connection. The znode and the znodes below it may be created and
+    deleted at any time. Each cached znode shows a moment in the past. These moments differ, so the cache is
+    not a snapshot. After the block the cache can still be read, but it does not change any more.
 
-    The cache uses one persistent watch; on servers before 3.6, two one-shot watches for each znode. An
-    error of a read, such as :class:`NoAuthError`, cancels the block, which raises the error; a selector can
-    leave out such a znode.
+    The cache uses one persistent watch. On servers before 3.6 it uses two one-shot watches for each znode. An
+    error of a read, for example :class:`NoAuthError`, cancels the block, and the block raises the error. A
+    selector can leave out a znode that cannot be read.
 
-    :param depth: the number of levels below the znode that are cached: 0 for none, None for all.
-    :param with_data: whether to cache the data; if False, only the Stats are cached.
-    :param selector: called with every path below the znode. It must always answer the same for a path.
+    :param depth: the number of cached levels below the znode; None means all levels.
+    :param with_data: whether the data is cached. If False, only the Stats are cached.
+    :param selector: a function that says which paths below the znode are cached. It must always return the
+        same result for the same path.
     :raises BadArgumentsError: ``path`` is not a valid path.
     :raises ValueError: ``depth`` is negative.
     """
@@ -100,7 +103,7 @@ class Cache(Running):
         super().__init__()
         validate_path(path)
         if depth is not None and depth < 0:
-            raise ValueError(f"depth must not be negative, not {depth}; None caches all levels")
+            raise ValueError(f"depth must be at least 0, not {depth}; None caches all levels")
         self.path = path
         self.zk = zk
         self._depth = depth
@@ -110,10 +113,11 @@ class Cache(Running):
         self._names: dict[str, set[str]] = {}  # the names of the cached children, by the parent's path
         self._streams: WeakSet[CacheEvents] = WeakSet()
         self._reads = PlainReads(zk, data=with_data)
-        # The paths to read, and whether to walk on below each. (A plain dict is slow to give its first item.)
+        # The paths to read, each with True if the walk continues below it. (A plain dict is slow to return
+        # its first item.)
         self._dirty: OrderedDict[str, bool] = OrderedDict()
         self._reading: set[str] = set()  # paths that are being read now
-        self._unseen: set[str] = set()  # paths that were cached when the walk began, and not read since
+        self._unseen: set[str] = set()  # cached at the beginning of the walk, and not read since
         self._wakeup = trio.Event()
         self._stage = _Stage.LOST
 
@@ -124,13 +128,14 @@ class Cache(Running):
 
     @property
     def nodes(self) -> Mapping[str, CachedNode]:
-        """All cached znodes, by path: a view, which may change at each checkpoint of your task."""
+        """All cached znodes by path. The mapping is a view, which may change at each checkpoint of your
+        task."""
         return MappingProxyType(self._nodes)
 
     def __getitem__(self, path: str) -> CachedNode:
         """Return the cached znode at a path.
 
-        :raises KeyError: there is none.
+        :raises KeyError: no cached znode has this path.
         """
         return self._nodes[path]
 
@@ -138,23 +143,23 @@ class Cache(Running):
         return path in self._nodes
 
     def children(self, path: str) -> list[str]:
-        """Return the names of the cached children of a znode, sorted."""
+        """Return the sorted names of the cached children of a znode."""
         return sorted(self._names.get(path, ()))
 
     @property
     def is_synced(self) -> bool:
-        """Whether the cache was synced, and the connection was not lost since."""
+        """True if the cache was synced, and the connection was not lost since then."""
         return self._stage is _Stage.SYNCED
 
     async def synced(self) -> None:
-        """Wait until the cache is synced: it has everything that the tree held when the last walk began.
+        """Wait until the cache is synced: then it has everything that the tree held when the last walk began.
 
-        :raises RuntimeError: the block has ended, or not begun.
+        :raises RuntimeError: the block has ended or has not begun.
         """
         await self._until(lambda: self.is_synced)
 
     def events(self) -> CacheEvents:
-        """Follow the changes. The first events are one ADDED for each cached znode. See
+        """Follow the changes. The stream begins with an event ADDED for each cached znode. See
         :class:`.CacheEvents`."""
         beginning: list[str | CacheEventType] = [*self._nodes]
         if self.is_synced:
@@ -165,7 +170,7 @@ class Cache(Running):
 
     @property
     def moved(self) -> trio.Event | None:
-        """Set at the next change; None outside of the block. For the streams of events."""
+        """An event for the streams of changes: it is set at the next change. None outside the block."""
         return self._changed if self._block is not None else None
 
     def _publish(self, what: str | CacheEventType) -> None:
@@ -239,13 +244,12 @@ class Cache(Running):
         self._wakeup.set()
 
     def _mark(self, path: str, deep: bool = False) -> None:
-        """Read a path soon; with ``deep``, as a part of a walk."""
+        """Mark a path to be read soon. With ``deep`` the read is a part of a walk."""
         self._dirty[path] = deep or self._dirty.get(path, False)
         self._wakeup.set()
 
     def _covers(self, path: str) -> bool:
-        """Return whether a znode at this path, if it exists, belongs into the cache. The path is below the
-        root."""
+        """Return whether the cache covers a path below its root. The znode need not exist."""
         if path == self.path:
             return True
         at = self.path.rstrip("/")
@@ -289,7 +293,7 @@ class Cache(Running):
                 self._end_of_lists()
 
     def _end_of_lists(self) -> None:
-        """Note that no list is left. The walk is done if every cached path was read."""
+        """Note that all lists were followed. The walk is done if every cached path was read."""
         unseen, self._unseen = self._unseen, set()
         for path in unseen:
             self._mark(path, True)
@@ -331,10 +335,10 @@ class Cache(Running):
         self._publish(path)
 
     def _mark_children(self, path: str, names: list[str], deep: bool) -> None:
-        """Read the children of a list that are not cached yet; in a walk, all of them.
+        """Read the children of a list that are not cached yet. In a walk, read all children.
 
-        The watch names a cached child when it changes. But a child that is being read now may seem gone, by
-        a reply that is older than the list. So such a child is read once more.
+        If a cached child changes, an event names it. But for a child that is being read now, a reply that is
+        older than the list may say that the child is missing. So this child is read once more.
         """
         known = self._names.get(path, set())
         for name in sorted(names):

@@ -2,11 +2,12 @@
 
 The rules:
 
-* The events of one path together give the content of the cache for that path. A slow reader skips states in
-  between, but never misses the last one.
-* A znode that was deleted and created again is REMOVED and ADDED, never CHANGED.
+* All events of a path together give the content of the cache for this path. A slow reader skips states in
+  between, but never misses the last state.
+* A znode that was deleted and created again is reported as REMOVED and ADDED, never as CHANGED.
 * A path that was created and deleted before it was reported is left out.
-* SYNCED and SUSPENDED are reported once each, at the place of the latest one.
+* If SYNCED or SUSPENDED occurs several times before it is reported, it is reported once, at the place of the
+  latest occurrence.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class CacheEventType(enum.Enum):
 class CachedNode:
     """A znode as it was last read.
 
-    :ivar data: None if the cache holds no data, and for data that was never set.
-    :ivar stat: as of the last read. A Stat that changes because a child comes or goes is no change here.
+    :ivar data: the data; None if the cache holds no data, and for null data.
+    :ivar stat: the Stat of the last read. If a child is created or deleted, the parent's Stat changes, but
+        this makes no event for the parent.
     """
 
     path: str
@@ -45,12 +47,13 @@ class CachedNode:
     stat: Stat
 
     def same_as(self, other: CachedNode) -> bool:
-        """Return whether the other is the same znode, without a write in between. The version cannot tell: it
-        starts again when a znode is deleted and created again (recipe-rules.md trap E-43)."""
+        """Return whether both show the same znode without a write in between. The version is not enough to
+        decide this, because it starts again when a znode is deleted and created again (recipe-rules.md trap
+        E-43)."""
         return self.replaces(other) is False and self.stat.mzxid == other.stat.mzxid
 
     def replaces(self, other: CachedNode) -> bool:
-        """Return whether the other znode was deleted, and this one created in its place."""
+        """Return whether the other znode was deleted, and this znode was created in its place."""
         return self.stat.czxid != other.stat.czxid
 
 
@@ -58,9 +61,9 @@ class CachedNode:
 class CacheEvent:
     """One change.
 
-    :ivar path: the path of the znode; with SYNCED and SUSPENDED, the path of the cache.
-    :ivar old: the znode as it was cached before; with CHANGED and REMOVED.
-    :ivar new: the znode as it is cached now; with ADDED and CHANGED.
+    :ivar path: the path of the znode. For SYNCED and SUSPENDED it is the path of the cache.
+    :ivar old: the znode before the change. Only CHANGED and REMOVED have it.
+    :ivar new: the znode after the change. Only ADDED and CHANGED have it.
     """
 
     type: CacheEventType
@@ -70,7 +73,7 @@ class CacheEvent:
 
 
 class Source(Protocol):
-    """The cache, as a stream of events sees it."""
+    """The interface of the cache for a stream of events."""
 
     path: str
 
@@ -82,20 +85,20 @@ class Source(Protocol):
 
 
 class CacheEvents:
-    """The changes of a cache, as an async iterator that ends with the block of the cache. The first events
-    are an ADDED for each cached znode."""
+    """The changes of a cache, as an async iterator. It begins with an event ADDED for each cached znode, and
+    ends with the block of the cache."""
 
     def __init__(self, source: Source, beginning: Iterable[str | CacheEventType]) -> None:
         self._source = source
         self._reported: dict[str, CachedNode] = {}
-        self._pending = OrderedDict.fromkeys(beginning)  # a plain dict is slow to give its first item
+        self._pending = OrderedDict.fromkeys(beginning)  # a plain dict is slow to return its first item
 
     def note(self, what: str | CacheEventType) -> None:
-        """Called by the cache with a path that may have changed, or with SYNCED or SUSPENDED."""
+        """Note a path that may have changed, or SYNCED or SUSPENDED. The cache calls this."""
         if isinstance(what, CacheEventType):
-            self._pending.pop(what, None)  # only the latest one counts
+            self._pending.pop(what, None)  # only the latest one is reported
         elif what not in self._reported and what not in self._source.nodes:
-            self._pending.pop(what, None)  # it came and went before it was reported
+            self._pending.pop(what, None)  # created and deleted before it was reported
             return
         self._pending[what] = None
 

@@ -1,4 +1,4 @@
-"""The reads of a cache: beside a persistent watch, or with one-shot watches of their own."""
+"""The reads of a cache: plain reads for a cache with a persistent watch, or reads with one-shot watches."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ...client import ClosingError, NoNodeError, Stat, Watch, ZooKeeper
 class PlainReads:
     """Reads without watches.
 
-    :param data: read the data; if False, the Stats only.
+    :param data: whether the data is read. If False, only the Stats are read.
 
-    :ivar lists_always: list the children with every read, because no event would name a new child.
+    :ivar lists_always: whether each read also lists the children, because no event would name a new child.
     """
 
     lists_always = False
@@ -23,7 +23,7 @@ class PlainReads:
         self._data = data
 
     async def node(self, path: str) -> tuple[bytes | None, Stat] | None:
-        """Read data and Stat; None if there is no znode."""
+        """Read the data and the Stat of a znode. Returns None if the znode does not exist."""
         if not self._data:
             stat = await self._zk.exists(path)
             return None if stat is None else (None, stat)
@@ -33,7 +33,7 @@ class PlainReads:
             return None
 
     async def names(self, path: str) -> list[str]:
-        """List the names of the children; an empty list if there is no znode."""
+        """List the names of the children. The list is empty if the znode does not exist."""
         try:
             return await self._zk.get_children(path)
         except NoNodeError:
@@ -41,11 +41,11 @@ class PlainReads:
 
 
 class ArmedReads(PlainReads):
-    """Reads that set one-shot watches, for servers before 3.6: at most two for each znode.
+    """Reads for servers before 3.6: they set at most two one-shot watches on each znode.
 
-    :param root: the only path that is watched while there is no znode. Every other new znode shows in the
-        list of its parent.
-    :param changed: called with the path when a watch has fired.
+    :param root: the root of the cache. Only this path is watched while its znode does not exist. Any other
+        new znode shows in the list of its parent.
+    :param changed: a function that is called with the path when a watch has fired.
     """
 
     lists_always = True

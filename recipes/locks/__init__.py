@@ -1,10 +1,10 @@
-"""Locks of all kinds, and the engine below them (the queue of contenders).
+"""Locks of all kinds, and their engine, which is the queue of contenders.
 
 * :mod:`.lock`, :mod:`.rwlock`, :mod:`.semaphore`, :mod:`.multi_lock`, :mod:`.single_node`,
   :mod:`.time_lease`: the recipes.
-* :mod:`.options`: their options. :mod:`.acquiring`: ``async with``, the same for all of them.
-* :mod:`.contender`: the engine; :mod:`.role` and :mod:`.strategy`: the names of our contenders, and how they
+* :mod:`.options`: the options of the recipes. :mod:`.acquiring`: ``async with`` for all of them.
+* :mod:`.contender`: the engine. :mod:`.role`: the names of our contenders. :mod:`.strategy`: the ways to
   wait.
-* :mod:`.grant`: the lock that a contender has won; :mod:`.bridge`: a hold on two znodes.
+* :mod:`.grant`: the lock that a contender has won. :mod:`.dual_layout`: a hold on two znodes.
 * :mod:`.local_queue`: tasks of one process that take turns.
 """

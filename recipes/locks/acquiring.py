@@ -1,4 +1,4 @@
-"""Acquiring: one grant, or several together."""
+"""Acquiring one grant, or several grants together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ G = TypeVar("G", bound=Granted)
 
 @asynccontextmanager
 async def held(granted: G) -> AsyncIterator[G]:
-    """Open a block that relies on a grant and gives it up at the end."""
+    """Open a block that relies on a grant, and give up the grant at the end of the block."""
     try:
         with granted.scope():
             yield granted
@@ -36,7 +36,8 @@ async def held(granted: G) -> AsyncIterator[G]:
 
 
 async def end_after(error: BaseException, granted: Granted) -> None:
-    """Give up a grant after an error. An error of giving up becomes a note of the first error."""
+    """Give up a grant after an error. If this fails too, the first error gets a note with the second
+    error."""
     try:
         await granted.end()
     except Exception as another:
@@ -44,13 +45,14 @@ async def end_after(error: BaseException, granted: Granted) -> None:
 
 
 class Acquirable(Generic[G]):
-    """The base of everything that ``async with`` acquires: each block anew, for any number of tasks."""
+    """The base of everything that ``async with`` acquires. Each block acquires separately. Any number of
+    tasks may use one object."""
 
     def __init__(self) -> None:
         self._blocks: TaskBlocks[G] = TaskBlocks()
 
     async def acquire(self, *, wait: bool = True) -> G:
-        """Acquire without a block. Run the code that relies on the grant in ``with grant.scope()``, and call
+        """Acquire without a block. Code that relies on the grant must run in ``with grant.scope()``. Call
         ``await grant.release()`` at the end."""
         raise NotImplementedError
 
@@ -70,7 +72,7 @@ class Acquirable(Generic[G]):
     async def nowait(self) -> AsyncIterator[G]:
         """Acquire without waiting: ``async with lock.nowait() as grant``.
 
-        :raises WouldBlock: another holds it, or waits for it.
+        :raises WouldBlock: another contender holds it, or waits for it.
         """
         async with held(await self.acquire(wait=False)) as granted:
             yield granted
@@ -79,8 +81,8 @@ class Acquirable(Generic[G]):
 class Grants(tuple[Grant, ...]):
     """Several grants that belong together.
 
-    :ivar acquired: the same grants in the order in which they were acquired. They are given up in the
-        reverse order.
+    :ivar acquired: the same grants in the order in which they were acquired. They are released in the reverse
+        order.
     """
 
     acquired: tuple[Grant, ...]
@@ -92,21 +94,21 @@ class Grants(tuple[Grant, ...]):
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Open a block that relies on all grants: see :meth:`.Grant.scope`."""
+        """Open a block that relies on all the grants: see :meth:`.Grant.scope`."""
         with ExitStack() as scopes:
             for grant in self.acquired:
                 scopes.enter_context(grant.scope())
             yield
 
     async def release(self) -> None:
-        """Give up all grants, even if giving up some of them fails: see :meth:`.Grant.release`.
+        """Release all grants, even if some releases fail: see :meth:`.Grant.release`.
 
         :raises Exception: the first error, with the other errors as notes.
         """
         await self._each(Grant.release)
 
     async def end(self) -> None:
-        """Do what :meth:`release` does, but raise no :class:`LockLost`."""
+        """Do the same as :meth:`release`, but raise no :class:`LockLost`."""
         await self._each(Grant.end)
 
     async def _each(self, give_up: Callable[[Grant], Awaitable[None]]) -> None:

@@ -1,11 +1,11 @@
-"""The contenders before a contender: who holds the lock for which it waits, in words.
+"""The contenders before a contender: they give the words for the holder of the lock for which it waits.
 
 The rules:
 
-* To know the holder, a contender whose wait is cut reads the first znodes of the queue in the round trip in
-  which it deletes its own. If it waits directly for the holder, it has read the holder's znode before, and
-  reads nothing.
-* The words make no wait longer: unknown facts are left out.
+* To know the holder, a contender whose wait is cancelled reads the first znodes of the queue. This is done in
+  the same round trip in which it deletes its own znode. A contender that waits directly for the holder has
+  already read the holder's znode.
+* The words do not make a wait longer. Unknown facts are left out.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ...protocol.layouts import ContenderName
 from ...protocol.text import session_text
 
 _READ = 5
-"""The largest number of znodes to read: the first ones before a contender."""
+"""The largest number of znodes that are read from the beginning of the queue."""
 
 _LONGEST = 60
-"""Characters of a holder's data that are shown."""
+"""The largest number of characters that are shown of a holder's data."""
 
 Read = tuple[str, bytes | None, Stat]
-"""A path, and what was read there."""
+"""A path, and the data and Stat that were read there."""
 
 
 class Blockers:
     """The contenders before a contender at a path.
 
     :param shared: whether the contender is a reader, which waits for writers.
-    :ivar before: their names in order, when they were last listed.
-    :ivar nearest: the last znode as it was read; the contender watches it.
+    :ivar before: the names of these contenders in order, from the last list.
+    :ivar nearest: the nearest znode before the contender, as it was read. The contender watches it.
     """
 
     def __init__(self, zk: ZooKeeper, path: str, *, shared: bool) -> None:
@@ -44,7 +44,7 @@ class Blockers:
         self.nearest: Read | None = None
 
     def ask(self) -> None:
-        """Read who is first, without waiting for the answers."""
+        """Send reads of the first znodes, without waiting for the answers."""
         if self._knows_first() or self._zk.session.state is not SessionState.CONNECTED:
             return
         with suppress(ZooKeeperError):  # the client is being closed
@@ -57,7 +57,7 @@ class Blockers:
         return not first or (self.nearest is not None and self.nearest[0] == first[0])
 
     def text(self) -> str:
-        """Return the holder in words, as far as it is known now."""
+        """Return a text about the holder, with the facts that are known now."""
         if not self.before:
             connected = self._zk.session.state is SessionState.CONNECTED
             return "" if connected else "without a connection to a server"

@@ -1,17 +1,17 @@
 """The engine of locks, read/write locks, semaphores and elections (recipe-rules.md D.2).
 
-A contender creates a sequential ephemeral znode. It has won when no contender that it waits for is before
-it. The rules:
+A contender creates a sequential ephemeral znode. It has won when it waits for no contender before it. The
+rules:
 
-* A contender decides on lists of children only. An event, of whatever type, makes it look again.
-* A list without its own znode never wins: an operator has deleted the znode, and the contender begins anew.
-* A contender does not finish in one session what it began in another: it begins anew, or raises, as the
-  option ``on_session_loss`` says.
-* At most one znode of an attempt stays. After a lost reply the contender looks for the znode that it may have
-  created before it creates another one. If a second one turns up later, the first is kept.
-* However an attempt ends, it deletes its znode and cancels its watches.
+* A contender decides only by lists of children. Any event makes it list the children again.
+* If its own znode is missing in a list, an operator has deleted the znode. Then the contender begins anew.
+* A contender whose session ends begins anew in the next session, or raises an error. The option
+  ``on_session_loss`` decides.
+* An attempt keeps at most one znode. After a lost reply the contender looks for the znode that it may have
+  created, before it creates another znode. If a second znode appears later, the first znode is kept.
+* At its end every attempt deletes its znode and cancels its watches.
 
-One attempt goes through these steps; "begin anew" means: leave, and enter as a new attempt::
+One attempt has these steps. To "begin anew" means to leave, and to enter as a new attempt::
 
     enter    create the own znode                        the numbers have run out: SequenceExhausted
       |
@@ -53,16 +53,17 @@ from .strategy import Strategy
 logger = logging.getLogger(__name__)
 
 _MANY = 10_000
-"""Contenders. With more of them a list comes near to the 1 MiB that a reply may have (trap E-42)."""
+"""The number of contenders above which a list of them gets close to 1 MiB, the largest size of a reply (trap
+E-42)."""
 
 
 class _Displaced(Exception):
-    """The own znode is gone although the session lives."""
+    """The own znode was deleted during the session."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class Contest:
-    """A path at which our contenders contend, with the options of :class:`.lock.Lock`."""
+    """The path at which our contenders contend, and the options of :class:`.lock.Lock`."""
 
     zk: ZooKeeper
     path: str
@@ -80,10 +81,10 @@ async def contend(contest: Contest, *, wait: bool = True) -> Grant:
     """Contend until the lock is granted.
 
     :raises WouldBlock: another contender is before this one, and ``wait`` is False.
-    :raises SequenceExhausted: the numbers have run out.
+    :raises SequenceExhausted: the sequence numbers have run out.
     :raises ClosingError: the client was closed.
-    :raises SessionExpiredError: with ``on_session_loss="raise"``.
-    :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+    :raises SessionExpiredError: the session has ended, and ``on_session_loss`` is ``"raise"``.
+    :raises ZooKeeperError: the server refuses a request, for example with :class:`NoAuthError`.
     """
     began = trio.current_time()
     retries = 0
@@ -110,7 +111,7 @@ async def contend(contest: Contest, *, wait: bool = True) -> Grant:
 
 
 class _Attempt:
-    """One attempt of one contender, with an id of its own."""
+    """One attempt of one contender. Each attempt has an id of its own."""
 
     def __init__(self, contest: Contest) -> None:
         self.contest = contest
@@ -119,15 +120,15 @@ class _Attempt:
         self._paths: tuple[str, ...] = ()
         self._sequence = -1
         self._stat: Stat | None = None
-        self._data: dict[str, bytes | None] = {}  # of the own znodes, by path
-        self._own_watches: dict[str, Watch] = {}  # on the own znodes, by path
-        self._watch: Watch | None = None  # on the contender, or the parent, that it waits for
+        self._data: dict[str, bytes | None] = {}  # the data of the own znodes, by path
+        self._own_watches: dict[str, Watch] = {}  # the watches on the own znodes, by path
+        self._watch: Watch | None = None  # the watch on the contender before, or on the parent
         self.blockers = Blockers(contest.zk, contest.path, shared=contest.role.purpose.shared)
 
     async def enter(self) -> None:
-        """Create the own znode, at the end of the queue.
+        """Create the own znode at the end of the queue.
 
-        :raises SequenceExhausted: the numbers have run out.
+        :raises SequenceExhausted: the sequence numbers have run out.
         """
         contest = self.contest
         created = await create_identified(
@@ -143,7 +144,7 @@ class _Attempt:
     async def win(self, *, wait: bool) -> None:
         """Wait until no contender is before this one.
 
-        :raises WouldBlock: one does, and ``wait`` is False.
+        :raises WouldBlock: a contender is before this one, and ``wait`` is False.
         """
         blocker = self._blocker(await self._look(monitor=wait))
         if blocker is None:
@@ -158,8 +159,8 @@ class _Attempt:
 
     async def _until_a_change(self) -> None:
         """Wait until a watch fires, or the strategy's period is over."""
-        # A reconnect is no reason to look: the client sets the watches again, relative to the last zxid
-        # that it has seen, and the server then reports what has changed meanwhile.
+        # After a reconnect no new list is needed. The client sets the watches again with the last zxid that
+        # it has seen, and the server then reports the changes since this zxid.
         waits: list[Callable[[], Awaitable[object]]] = [self.bound.ended]
         waits += [watch.wait for watch in self._own_watches.values()]
         if self._watch is not None:
@@ -170,8 +171,8 @@ class _Attempt:
         self.bound.check()
 
     async def _look(self, *, monitor: bool) -> list[str]:
-        """List the children. The first time also watch the own znode, in the same round trip (the two znodes
-        of ``layout="both"``: in two)."""
+        """List the children. The first call also watches the own znode in the same round trip. With
+        ``layout="both"`` there are two own znodes, and this takes two round trips."""
         zk, path = self.contest.zk, self.contest.path
 
         async def look() -> list[str]:
@@ -199,7 +200,7 @@ class _Attempt:
                 self._data[path], self._stat, self._own_watches[path] = read
 
     def _blocker(self, names: list[str]) -> ContenderName | None:
-        """Return the last contender before this one for which this one must wait."""
+        """Return the nearest contender before this one that this one must wait for."""
         contest = self.contest
         contenders, unknown = in_order(names)
         self._warn_about(contenders, unknown)
@@ -211,7 +212,7 @@ class _Attempt:
             if contender.name in own:
                 continue
             if contender.name.startswith(tuple(self._prefixes)):
-                # A create of ours that was believed lost was carried out after all (trap E-03).
+                # The server has carried out an earlier create of ours that got no reply (trap E-03).
                 contest.zk.cleanup.delete_own(paths.join(contest.path, contender.name))
             elif contender.sequence == self._sequence and contender.kind in contest.role.recognise:
                 raise SequenceExhausted(contest.path)
@@ -231,11 +232,12 @@ class _Attempt:
             contest.warn("many", text, count, contest.path)
         unseen_by = role.unseen_by(contenders)
         if unseen_by is not None:
-            text = 'The contender %s at %s does not see ours, which are named for %s. Use layout="both".'
+            text = 'The contender %s at %s does not see ours, which have names for %s. Use layout="both".'
             contest.warn("unseen", text, unseen_by, contest.path, role.layout)
 
     async def _watch_over(self, blocker: ContenderName) -> bool:
-        """Watch the blocker, if the strategy wants that. Returns False if the blocker is gone already."""
+        """Watch the blocker if the strategy watches predecessors. Returns False if the blocker is gone
+        already."""
         if self.contest.strategy.watches != "predecessor":
             return True
         path = paths.join(self.contest.path, blocker.name)
@@ -246,7 +248,8 @@ class _Attempt:
             self._watch = self.blockers.nearest = None
         zk = self.contest.zk
         try:
-            # Not exists: on a missing znode that leaves a watch which may never fire (recipe-rules.md 0.8).
+            # get and not exists: on a missing znode, exists would leave a watch that may never fire
+            # (recipe-rules.md 0.8).
             data, stat, self._watch = await self.bound.repeat(lambda: zk.get_and_watch(path))
         except NoNodeError:
             return False
@@ -256,7 +259,7 @@ class _Attempt:
     async def granted(self, retries: int, waited: float) -> Grant:
         """Begin to hold the lock.
 
-        :param waited: seconds since the first attempt.
+        :param waited: the time in seconds since the first attempt.
         """
         contest = self.contest
         await self.bound.confirm()  # after a long wait the lease may be short

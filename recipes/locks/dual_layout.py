@@ -1,8 +1,8 @@
-"""A hold on two znodes (``layout="both"``): a bridge between Curator and kazoo.
+"""A hold on two znodes (``layout="both"``), which makes Curator and kazoo wait for the same holder.
 
-Curator waits for one of the two znodes, and kazoo for the other. Each library lets the next contender in
-when its znode is gone. So the loss of either znode is the loss of the lock, and a fenced transaction checks
-both.
+Curator waits for one of the two znodes, and kazoo for the other. Each library gives the lock to its next
+contender when the znode for this library is gone. So the lock is lost when either znode is lost, and a fenced
+transaction must check both znodes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ class DualHold(Hold):
     """A hold on two znodes of one session.
 
     :param paths: the paths of both znodes.
-    :param left: :meth:`unguard` appends the watch on the second znode, if the watch has not fired.
+    :param left: a list. :meth:`unguard` appends the watch on the second znode to it, if this watch has not
+        fired.
 
-    :ivar other: the hold on the second znode. It is guarded in the same way: see :func:`parts`.
+    :ivar other: the hold on the second znode. It must be guarded too: see :func:`parts`.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class DualHold(Hold):
 
 
 class _Half(Hold):
-    """The hold on the second znode. The first hold takes care of session and connection."""
+    """The hold on the second znode. The first hold watches over the session and the connection."""
 
     def __init__(self, whole: Hold, bound: Bound, path: str) -> None:
         super().__init__(bound, path, suspended="ignore")
@@ -68,5 +69,5 @@ class _Half(Hold):
 
 
 def parts(hold: Hold) -> list[Hold]:
-    """Return the hold on each of the znodes."""
+    """Return the holds on the single znodes."""
     return [hold, hold.other] if isinstance(hold, DualHold) else [hold]

@@ -2,12 +2,12 @@
 
 The rules:
 
-* A grant holds until it is released or lost. :class:`.Hold` says when it is lost.
-* A release deletes the znodes for certain. If that is not possible at once (no connection, or no time),
-  the client's cleanup does it later.
-* A grant that was entered several times by one task (a reentrant lock) is given up with the last release.
-* Any client may ask for a lock back by writing into its znode (:func:`.lock.revoke`). ``on_revoke`` is the
-  reaction of the holder.
+* A grant lasts until it is released or lost. :class:`.Hold` says when it is lost.
+* A release always deletes the znodes. If this is not possible at once, the client's cleanup deletes them
+  later.
+* If one task has entered a reentrant lock several times, the last release gives up the grant.
+* Any client may ask the holder to give the lock back: it writes into the znode (:func:`.lock.revoke`).
+  ``on_revoke`` is the reaction of the holder.
 """
 
 from __future__ import annotations
@@ -28,28 +28,31 @@ from ..errors import LockLost, LockRevoked, LossReason
 from .dual_layout import parts
 
 REVOKE = b"__REVOKE__"
-"""The data that asks for a lock back, as Curator writes them into its znode (recipe-rules.md B.3.2)."""
+"""The data that asks a holder to give the lock back. Curator writes the same data into the znode
+(recipe-rules.md B.3.2)."""
 
 OnRevokeWord = Literal["ignore", "cancel"]
 OnRevoke = OnRevokeWord | Callable[["Grant"], object]
-"""The reaction of a holder that is asked for the lock back: only set ``grant.revoked``; be cancelled with
-:class:`LockRevoked`; or call a function with the grant."""
+"""The reaction of a holder that is asked to give the lock back. ``"ignore"``: only set ``grant.revoked``.
+``"cancel"``: cancel the block with :class:`LockRevoked`. A function: call it with the grant."""
 
 
 @attrs.define(eq=False, repr=False)
 class Grant:
     """A lock that is held. Leadership and the leases of a semaphore are grants too.
 
-    :ivar token: the fencing token: the czxid of the znode that holds the lock. The tokens of successive
-        holders grow, whatever happens to the path. Hand the token to the resource that the lock guards, and
-        let the resource refuse lower tokens. (The number in the znode's name is no such token: the server
-        counts from 0 again when the parent was deleted.)
-    :ivar path: the path of the znode that holds the lock. With ``layout="both"``, ``paths`` has both znodes.
+    :ivar token: the fencing token, which is the czxid of the znode that holds the lock. Each later holder has
+        a larger token. Pass the token to the resource that the lock guards, and let the resource refuse lower
+        tokens. The number in the znode's name is no fencing token: after the parent was deleted, the server
+        counts from 0 again.
+    :ivar path: the path of the znode that holds the lock. With ``layout="both"``, ``paths`` has the paths of
+        both znodes.
     :ivar sequence: the number in the name of the znode; the lowest number is first.
-    :ivar retries: how many times the contender had to begin anew.
-    :ivar waited: seconds from the first attempt to the grant.
+    :ivar retries: the number of times that the contender had to begin anew.
+    :ivar waited: the time in seconds from the first attempt to the grant.
     :ivar shared: whether this is the grant of a reader.
-    :ivar revoked: set when a client has asked for the lock back (:func:`.lock.revoke`).
+    :ivar revoked: an event that is set when a client has asked the holder to give the lock back
+        (:func:`.lock.revoke`).
     """
 
     token: int
@@ -60,7 +63,7 @@ class Grant:
     shared: bool
     hold: Hold
     _bound: Bound
-    _grace: float  # seconds that a release may wait for the server
+    _grace: float  # the time in seconds that a release may wait for the server
     _on_revoke: OnRevoke = "ignore"
     _watches: list[Watch] = attrs.Factory(list)
     revoked: trio.Event = attrs.Factory(trio.Event)
@@ -74,10 +77,12 @@ class Grant:
 
     @property
     def path(self) -> str:
+        """The path of the znode that holds the lock."""
         return self.paths[0]
 
     @property
     def session_id(self) -> int:
+        """The id of the session that holds the lock."""
         return self.hold.session_id
 
     @property
@@ -87,35 +92,36 @@ class Grant:
 
     @property
     def lost(self) -> trio.Event:
-        """Set when the lock may belong to another."""
+        """An event that is set when another client may have the lock."""
         return self.hold.lost
 
     @property
     def reason(self) -> LossReason | None:
-        """Why the lock is lost; None if it is not lost."""
+        """The reason for the loss of the lock; None if the lock is not lost."""
         return self.hold.reason
 
     @property
     def released(self) -> bool:
+        """True if the lock was released."""
         return self._depth == 0
 
     @property
     def zk(self) -> ZooKeeper:
+        """The client that holds the lock."""
         return self._bound.zk
 
     def deadline(self) -> float:
-        """Return the time, in seconds by ``trio.current_time()``, until which the lock is certainly
-        held."""
+        """Return the time in seconds by ``trio.current_time()`` until which the lock is certainly held."""
         return self.hold.deadline()
 
     def fence(self) -> Check:
-        """Return an operation that fails unless the lock is still held. Put it first into a transaction: then
-        the holder carries out the whole transaction, or nothing happens.
+        """Return an operation that succeeds only while the lock is held. Make it the first operation of a
+        transaction. Then the server carries out the transaction only while the lock is held.
 
             await zk.multi([grant.fence(), SetData("/guarded", b"...")])
 
-        :raises ValueError: two znodes hold this lock (``layout="both"``), and both need a check: use
-            :meth:`fences`.
+        :raises ValueError: two znodes hold this lock (``layout="both"``). Use :meth:`fences`, which checks
+            both.
         """
         if len(self.paths) > 1:
             raise ValueError(
@@ -124,25 +130,26 @@ class Grant:
         return Check(self.path)
 
     def fences(self) -> list[Check]:
-        """Return one operation for each znode of the lock.
+        """Return a fencing operation for each znode of the lock.
 
             await zk.multi([*grant.fences(), SetData("/guarded", b"...")])
 
-        The transaction fails unless the lock is still held.
+        The transaction succeeds only while the lock is held.
         """
         return [Check(path) for path in self.paths]
 
     def check(self) -> None:
-        """Check, by the clock and by what the client knows, that the lock is still held. Sends no request.
+        """Check that the lock is still held. Only the clock and the state of the client are looked at; no
+        request is sent.
 
-        :raises LockLost: it is lost, or was released.
+        :raises LockLost: the lock is lost, or was released.
         """
         self._check_unreleased()
         self.hold.check()
 
     def on_lost(self, function: Callable[[], object]) -> None:
         """Call ``function()`` when the lock is lost, or at once if it is lost already. A release is not a
-        loss. The function must not raise."""
+        loss. The function must not raise an error."""
         if self.lost.is_set():
             function()
         else:
@@ -151,14 +158,14 @@ class Grant:
     async def verify(self) -> None:
         """Ask the server whether the lock is still held.
 
-        :raises LockLost: the lock is not held any more; from now on it counts as lost.
+        :raises LockLost: the lock is not held any more. From now on the grant is lost.
         """
         self._check_unreleased()
         await self.hold.verify()
 
     def scope(self) -> AbstractContextManager[trio.CancelScope]:
-        """Open a block that relies on the lock. Use it after :meth:`.Acquirable.acquire`. The block is
-        cancelled when the lock may have been lost.
+        """Open a block that relies on a lock from :meth:`.Acquirable.acquire`. The block is cancelled when
+        the lock may have been lost.
 
         :raises LockLost: the lock was lost, or was released before the block began.
         """
@@ -166,22 +173,22 @@ class Grant:
         return self.hold.scope()
 
     def _check_unreleased(self) -> None:
-        if self.released:  # another task may have the hold by now
+        if self.released:  # another task may have the hold now
             raise LockLost(LossReason.RELEASED, self.path)
 
     async def release(self) -> None:
-        """Release the lock. A lost connection is not an error: the client then deletes the znodes later. A
-        lock that was entered several times is released by the last call.
+        """Release the lock. A lost connection is not an error: the client then deletes the znodes later. If
+        the lock was entered several times, the last call releases it.
 
         :raises LockLost: the lock was lost before.
-        :raises NoAuthError: the ACL does not allow to delete the znode.
+        :raises NoAuthError: the ACL does not permit the deletion of the znode.
         """
         self.hold.inspect()
         await self.end()
         self.hold.raise_if_lost()
 
     async def end(self) -> None:
-        """Do what :meth:`release` does, but raise no :class:`LockLost`."""
+        """Do the same as :meth:`release`, but raise no :class:`LockLost`."""
         if self._depth > 1:
             self._depth -= 1
         elif self._depth and self.on_release is not None:
@@ -198,7 +205,7 @@ class Grant:
         self._depth += 1
 
     def passed_on(self) -> Grant:
-        """Return a grant of the same lock for another task of this process. This grant is over."""
+        """Return a grant of the same lock for another task of this process. The present grant ends."""
         self._depth = 0
         grant = attrs.evolve(self, depth=1, on_release=None)
         for part in parts(self.hold):
@@ -213,10 +220,10 @@ class Grant:
             await delete(self._bound, self.paths, self._grace)
         finally:
             for watch in self._watches if own_watch is None else [*self._watches, own_watch]:
-                watch.cancel()  # the deletion has ended it, unless the deletion is still to come
+                watch.cancel()  # only needed if the deletion comes later: the deletion ends the watch
 
     def data_changed(self, data: bytes | None) -> None:
-        """Look at the present data of the znode; called by the hold."""
+        """Look at the present data of the znode. The hold calls this."""
         if data != REVOKE or self.revoked.is_set():
             return
         self.revoked.set()
@@ -225,15 +232,15 @@ class Grant:
         elif callable(self._on_revoke):
             try:
                 self._on_revoke(self)
-            except Exception as error:  # the body raises it: our caller is a background task of the client
+            except Exception as error:  # the block raises it: our caller is a task of the client
                 self.hold.lose(error)
 
 
 async def delete(bound: Bound, paths: tuple[str, ...], grace: float) -> None:
-    """Delete znodes of this session for certain. Wait up to ``grace`` seconds, and not at all without a
-    connection; after that the client's cleanup continues.
+    """Delete znodes of this session for certain. This waits up to ``grace`` seconds; without a connection it
+    does not wait. After the wait the client's cleanup continues.
 
-    :raises ZooKeeperError: the server refuses to delete, such as :class:`NoAuthError`.
+    :raises ZooKeeperError: the server refuses the deletion, for example with :class:`NoAuthError`.
     """
     if not bound.over:
         await settle(bound, bound.zk.cleanup.delete(*paths), grace)

@@ -1,4 +1,4 @@
-"""The tasks of one process take turns, so that only one of them contends at the server."""
+"""The queue of the tasks of one process: only one of these tasks contends at the server."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .grant import Grant
 class LocalQueue:
     """A queue of tasks, first come, first served.
 
-    :param max_handoffs: how many times in a row a lock may be passed on to the next task here. Then it is
-        released, so that contenders elsewhere get their turn.
+    :param max_handoffs: the number of times in a row that a lock may be passed on to the next task of this
+        process. Then the lock is released, and contenders of other processes get their turn.
     """
 
     def __init__(self, zk: ZooKeeper, max_handoffs: int) -> None:
@@ -26,10 +26,10 @@ class LocalQueue:
         self._passed: Grant | None = None
 
     async def enter(self, path: str, *, wait: bool) -> Grant | None:
-        """Wait for the turn of this task. Returns the lock if it was passed on, or None: then the task has to
-        contend for it.
+        """Wait for the turn of this task. Returns the lock if another task has passed it on. Otherwise
+        returns None, and the task must contend for the lock.
 
-        :raises WouldBlock: it is another task's turn, and ``wait`` is False.
+        :raises WouldBlock: another task has the turn, and ``wait`` is False.
         """
         if not self._busy:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -38,7 +38,7 @@ class LocalQueue:
         if not wait:
             raise WouldBlock(path)
         with waiting_for(self._zk, path, "behind another task of this process"):
-            await self._waiting.park()  # the task before us leaves `_busy` set for us
+            await self._waiting.park()  # the task before this one leaves `_busy` set
         grant, self._passed = self._passed, None
         if grant is None or not grant.lost.is_set():
             return grant
@@ -50,11 +50,11 @@ class LocalQueue:
         return None
 
     def pass_on(self, grant: Grant) -> bool:
-        """End this turn and pass the lock on to the next task. Returns False if there is no next task, or the
-        lock may not be passed on."""
+        """End this turn, and pass the lock on to the next task. Returns False if there is no next task, or if
+        the lock must be released."""
         if not self._waiting or grant.lost.is_set() or self._handoffs >= self._max_handoffs:
             return False
-        if grant.revoked.is_set():  # somebody elsewhere has asked for the lock
+        if grant.revoked.is_set():  # another client has asked for the lock
             return False
         self._handoffs += 1
         self._passed = grant.passed_on()

@@ -1,14 +1,14 @@
-"""The lock: exclusive, fair, for any number of processes (recipe-rules.md D.3).
+"""The lock: exclusive and fair, for any number of processes (recipe-rules.md D.3).
 
 The rules:
 
-* ``async with lock`` takes three steps to the decision: :meth:`.Acquirable.__aenter__`, :meth:`Lock.acquire`,
+* ``async with lock`` calls :meth:`.Acquirable.__aenter__`, which calls :meth:`Lock.acquire`, which calls
   :func:`.contender.contend`.
-* Every block is a contender of its own, also when several tasks use one object. With ``local_queue`` the
-  tasks of one object take turns, and only one of them contends.
-* A task that holds the lock and asks for it again enters it again (``reentrant``) or gets :class:`Deadlock`:
-  it would wait for itself.
-* :meth:`Lock.contenders` and :meth:`Lock.is_locked` read from the server each time; nothing is remembered.
+* Every block is a separate contender, even if several tasks use one object. With ``local_queue`` the tasks of
+  one object take turns, and only one of them contends.
+* A task that already holds the lock and acquires it again would wait for itself. It gets :class:`Deadlock`,
+  or enters the lock again with ``reentrant``.
+* :meth:`Lock.contenders` and :meth:`Lock.is_locked` read from the server at each call. No result is kept.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Contender:
 
     :ivar name: the name of its znode; ``path`` is the whole path.
     :ivar data: the data of its znode.
-    :ivar stat: the Stat of its znode. ``stat.ephemeralOwner`` is its session, ``stat.ctime`` the time when it
-        came, in ms since the epoch.
+    :ivar stat: the Stat of its znode. ``stat.ephemeralOwner`` is the id of its session. ``stat.ctime`` is the
+        time in ms since the epoch when the contender came.
     """
 
     path: str
@@ -59,13 +59,14 @@ class Contender:
 
 @attrs.define
 class LockStatistics:
-    """The counters of one lock object, in this process.
+    """The counters of one lock object in this process.
 
-    :ivar holding: how many tasks hold the lock now.
-    :ivar waiting: how many tasks wait for the lock now.
-    :ivar acquired: how many times the lock was granted.
-    :ivar local_handoffs: how many of these times the server was not asked.
-    :ivar retries: how many times a waiting contender had to begin anew.
+    :ivar holding: the number of tasks that hold the lock now.
+    :ivar waiting: the number of tasks that wait for the lock now.
+    :ivar acquired: the number of times that the lock was granted.
+    :ivar local_handoffs: the number of these grants that another task of this process passed on, without a
+        request.
+    :ivar retries: the number of times that a waiting contender had to begin anew.
     """
 
     holding: int = 0
@@ -82,38 +83,39 @@ class Lock(Acquirable[Grant]):
         async with lock as grant:
             await zk.multi([grant.fence(), SetData("/printer", b"...")])
 
-    Contenders get the lock in the order in which they came. Each contender is a child of the path. The end of
-    its session frees the lock. When the lock may have been lost, the body is cancelled before another client
-    can get the lock, and the block raises :class:`LockLost`: see ``suspended``. Any number of tasks may use
-    one object. Each block is a separate contender.
+    Contenders get the lock in the order in which they came. Each contender is a child of the path. When the
+    session of the holder ends, the lock is free. When the lock may have been lost, the body is cancelled
+    before another client can get the lock, and the block raises :class:`LockLost`: see ``suspended``. Any
+    number of tasks may use one object. Each block is a separate contender.
 
-    :param path: the parent of the contenders; created when it is missing.
+    :param path: the path of the parent of the contenders. A missing parent is created.
     :param data: the data of the contender's znode.
-    :param layout: the libraries that see this lock's contenders: ``"curator"`` (also Go and aiozk),
-        ``"kazoo"`` (also Go and aiozk), or ``"both"``, which creates two znodes. With each layout, this lock
-        waits for the contenders of all these libraries.
-    :param reentrant: whether a task that holds the lock may enter it again. If not, that raises
+    :param layout: the libraries that see this lock's contenders. ``"curator"``: Curator, the Go client and
+        aiozk. ``"kazoo"``: kazoo, the Go client and aiozk. ``"both"``: all of them; each contender then has
+        two znodes. In each layout this lock waits for the contenders of all these libraries.
+    :param reentrant: whether a task that holds the lock may enter it again. If False, a second entry raises
         :class:`Deadlock`.
-    :param local_queue: whether the tasks that use this object wait in a queue of this process. Then only one
-        of them at a time contends at the server, with one znode.
-    :param max_handoffs: with ``local_queue``, how many times in a row the lock may be passed on to the next
-        task of this process before contenders elsewhere get their turn. The token stays the same.
-    :param monitor: whether to watch the holder's znode (with ``layout="both"``, both znodes), so that the
-        holder learns when a client deletes it or asks for the lock back. This costs one request for each
+    :param local_queue: whether the tasks that use this object wait in a queue of this process. Then only the
+        first task of the queue contends at the server.
+    :param max_handoffs: with ``local_queue``, the number of times in a row that the lock may be passed on to
+        the next task of this process. Then contenders of other processes get their turn. The token stays the
+        same while the lock is passed on.
+    :param monitor: whether the holder watches its znode (with ``layout="both"``, both znodes). Then the
+        holder notices when a client deletes the znode or asks for the lock. This costs one request for each
         znode.
-    :param on_revoke: what the holder does when it is asked for the lock back (:func:`revoke`).
+    :param on_revoke: the reaction of the holder when a client asks for the lock (:func:`revoke`).
         ``"ignore"``: only set ``grant.revoked``. ``"cancel"``: the body is cancelled, and the block raises
-        :class:`LockRevoked`. Or a function, called with the grant; if it raises, the body is cancelled, and
-        the block raises that error.
-    :param recognise: the kinds of contenders to wait for.
-    :param strategy: how to wait; for comparisons.
-    :param purpose: the kind of lock; the other recipes of this package use another kind.
-    :param grant_type: makes the grant: :class:`.Grant` or a subclass of it.
+        :class:`LockRevoked`. A function: it is called with the grant. If the function raises an error, the
+        body is cancelled, and the block raises this error.
+    :param recognise: the kinds of contenders that this lock waits for.
+    :param strategy: the way to wait; other strategies are only for comparisons.
+    :param purpose: the kind of lock. Other recipes of this package set it.
+    :param grant_type: the class of the grants: :class:`.Grant` or a subclass of it.
     :param options: :class:`.HoldingOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: an option has a value that is not one of its values.
-    :raises TypeError: an option has a value of another type, or there is no such option.
+    :raises ValueError: an option has a value that it does not accept.
+    :raises TypeError: the value of an option has a wrong type, or an option is unknown.
     """
 
     def __init__(
@@ -164,21 +166,21 @@ class Lock(Acquirable[Grant]):
     # --- holding it --------------------------------------------------------------------------------------
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """Acquire the lock without a block. Run the code that relies on it in ``with grant.scope()``, and
-        call ``await grant.release()`` at the end.
+        """Acquire the lock without a block. Code that relies on the lock must run in ``with grant.scope()``.
+        Call ``await grant.release()`` at the end.
 
         :raises WouldBlock: the lock is not free, and ``wait`` is False.
         :raises Deadlock: this task holds the lock already, and the lock is not reentrant.
         :raises SequenceExhausted: the numbers of the contenders have run out.
         :raises ClosingError: the client was closed.
-        :raises SessionExpiredError: with ``on_session_loss="raise"``.
-        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+        :raises SessionExpiredError: the session has ended, and ``on_session_loss`` is ``"raise"``.
+        :raises ZooKeeperError: the server refuses a request, for example with :class:`NoAuthError`.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         holder = current_holder()
         held = self._held.get(holder)
         if held is not None:
-            self._enter_again(held)  # before another task can release it
+            self._enter_again(held)  # at once, before another task can release it
             await trio.lowlevel.cancel_shielded_checkpoint()
             return held
         statistics, local = self._statistics, self._local
@@ -226,8 +228,8 @@ class Lock(Acquirable[Grant]):
     # --- looking at it -----------------------------------------------------------------------------------
 
     async def contenders(self) -> list[Contender]:
-        """List the holder and the waiting contenders, in order. The first one holds the lock. If several
-        readers hold it, the first one is one of them."""
+        """List the holder and the waiting contenders in order. The first contender holds the lock. If several
+        readers hold the lock, the first contender is one of these readers."""
         return await contenders(self.zk, self.path, self._contest.role.recognise)
 
     async def is_locked(self) -> bool:
@@ -247,10 +249,11 @@ class Lock(Acquirable[Grant]):
 async def contenders(
     zk: ZooKeeper, path: str, recognise: frozenset[ContenderKind] = DEFAULT_KINDS
 ) -> list[Contender]:
-    """List the holder of a lock and the waiting contenders of all libraries, in order.
+    """List the holder of a lock and the waiting contenders of all libraries in order.
 
-    This costs one request for the list of children, and one for each child. A contender that leaves meanwhile
-    is left out. A contender of ``layout="both"`` is listed twice, once for each of its znodes.
+    This costs one request for the list of children, and one request for each child. A contender that leaves
+    during the call is left out. A contender with ``layout="both"`` is listed twice, once for each of its
+    znodes.
     """
     try:
         names = await repeat(zk, lambda: zk.get_children(path))
@@ -273,10 +276,10 @@ async def contenders(
 
 
 async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
-    """Ask a holder to give a lock back. The holder may ignore that. Curator's revocable locks understand the
-    request, and so do the locks of this package (``on_revoke``). If the contender has left, nothing happens.
+    """Ask a holder to give a lock back. The holder may ignore the request. Curator's revocable locks and the
+    locks of this package (``on_revoke``) understand it. If the contender has left, nothing happens.
 
-    :param contender: one of :meth:`Lock.contenders`, or the path of its znode.
+    :param contender: a contender from :meth:`Lock.contenders`, or the path of its znode.
     """
     path = contender if isinstance(contender, str) else contender.path
     with suppress(NoNodeError):
@@ -284,10 +287,10 @@ async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
 
 
 class LockRegistry:
-    """One lock for each key, below one path: ``async with registry["user/7"]``.
+    """The locks for any number of keys, below one path: ``async with registry["user/7"]``.
 
-    A key may be any text that is not empty. A key gives the same object as long as a task uses that object,
-    so local queues and reentrancy work.
+    A key may be any text that is not empty. While a task uses the object of a key, the same key returns the
+    same object. So local queues and reentrancy work.
 
     :param options: the options of :class:`Lock`.
     """
@@ -304,6 +307,6 @@ class LockRegistry:
         if lock is None:
             name = quote(key, safe="")
             if not name.strip("."):
-                name = name.replace(".", "%2E")  # a path may not hold the names . and ..
+                name = name.replace(".", "%2E")  # the names . and .. are not allowed in a path
             lock = self._locks[key] = Lock(self.zk, paths.join(self._root, name), **self._options)
         return lock

@@ -1,4 +1,4 @@
-"""Several locks at once, without deadlocks between tasks that want several (recipe-rules.md D.6)."""
+"""Acquiring several locks together without deadlocks (recipe-rules.md D.6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _KINDS = (Lock, Semaphore, SingleNodeLock)
 
 
 def _sort_key(member: AnyLock) -> tuple[str, int]:
-    """Return the sort key of a lock: every user of several locks acquires them in this order."""
+    """Return the sort key of a lock: every :class:`MultiLock` acquires its members in the order of this
+    key."""
     return member.path, next(n for n, kind in enumerate(_KINDS) if isinstance(member, kind))
 
 
@@ -29,18 +30,17 @@ class MultiLock(Acquirable[Grants]):
         async with transfer as (seven, three):
             ...
 
-    The members may be :class:`.Lock`, either side of an :class:`.RWLock`, :class:`.Semaphore` and
-    :class:`.SingleNodeLock`. They are acquired one after the other in the order of their paths, whatever
-    order they were given in. So two objects of this class never wait for each other (trap E-58). They are
-    released in the reverse order. The loss of a member cancels the body, and also the wait for the next
-    member. Each grant has a token of its own; the grants come in the order in which the members were given.
+    A member may be a :class:`.Lock`, either side of an :class:`.RWLock`, a :class:`.Semaphore` or a
+    :class:`.SingleNodeLock`. The members are acquired one after the other, always in the order of their
+    paths. So two objects of this class never wait for each other (trap E-58). The members are released in the
+    reverse order. The loss of a member cancels the body, and also the wait for the next member. Each grant
+    has a token of its own. The grants are in the order in which the members were given. A deadlock is still
+    possible between clients with different chroots, because their paths differ. It is also possible with code
+    that acquires the same locks one by one in another order.
 
-    Paths decide on the order. So a deadlock is still possible between clients with different chroots, and
-    with code that takes the same locks one by one in another order.
-
-    :param locks: the members. Two members of one class have different paths. (For several leases of one
-        semaphore use :meth:`.Semaphore.acquire_many`.)
-    :raises ValueError: two members of one class have the same path.
+    :param locks: the members. Two members of the same class must have different paths. For several leases of
+        one semaphore use :meth:`.Semaphore.acquire_many`.
+    :raises ValueError: two members of the same class have the same path.
     """
 
     def __init__(self, locks: Iterable[AnyLock]) -> None:
@@ -57,10 +57,10 @@ class MultiLock(Acquirable[Grants]):
         return f"<{type(self).__name__} {', '.join(member.path for member in self._ordered)}>"
 
     async def acquire(self, *, wait: bool = True) -> Grants:
-        """Acquire all members, or none: if one fails, the others are given up.
+        """Acquire all members or none: if one member fails, the others are released.
 
         :raises LockLost: a member was lost during the wait for the others.
-        :raises Exception: an error of a member's ``acquire``.
+        :raises Exception: the error of a member's ``acquire``.
         """
         acquired: dict[AnyLock, Grant] = {}
         try:

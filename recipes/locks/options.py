@@ -1,6 +1,6 @@
-"""The options of locks, in two forms.
+"""The options of locks. They have two forms.
 
-The caller sees the ``TypedDict`` classes: the keyword arguments of each recipe. The recipe keeps
+Callers see the ``TypedDict`` classes, which are the keyword arguments of the recipes. The recipes use
 :class:`Holding`, which has the defaults and the checks.
 """
 
@@ -22,28 +22,29 @@ from .role import LockLayout
 from .strategy import Strategy
 
 OnSessionLoss = Literal["requeue", "raise"]
-"""The reaction of a waiting contender to the expiry of its session: begin anew in the next session, or
-raise."""
+"""The reaction of a waiting contender to the expiry of its session. ``"requeue"``: begin anew in the next
+session. ``"raise"``: raise :class:`SessionExpiredError`."""
 
 
 class HoldingOptions(TypedDict, total=False):
     """The options of locks, semaphores and elections.
 
-    ``parents``: what a missing parent is created as: ``"container"`` (the default) or ``"persistent"``. The
-    server deletes a container some time after the last child has gone.
+    ``parents``: the kind of a missing parent: ``"container"`` (the default) or ``"persistent"``. The server
+    deletes a container some time after its last child was deleted.
 
-    ``acl``: the ACL of every znode that is created; everything for everyone by default.
+    ``acl``: the ACL of every znode that is created. The default gives all permissions to everybody.
 
-    ``suspended``: when the holder loses the lock while there is no connection. ``"deadline"`` (the default):
-    when the session may have expired. ``"cancel"``: at once. ``"ignore"``: only when the server says that the
-    session has expired; another client may hold the lock before that.
+    ``suspended``: the moment at which the holder loses the lock while there is no connection. ``"deadline"``
+    (the default): when the session may have expired. ``"cancel"``: at once. ``"ignore"``: only when the
+    server says that the session has expired. Before this moment another client may already hold the lock.
 
-    ``margin``: seconds by which the lease is taken to be shorter, see :class:`.Hold`.
+    ``margin``: the time in seconds before the end of the lease at which the lock is lost: see :class:`.Hold`.
 
-    ``on_session_loss``: what a waiting contender does when its session expires. ``"requeue"`` (the default):
-    begin anew in the next session. ``"raise"``: raise :class:`SessionExpiredError`.
+    ``on_session_loss``: the reaction of a waiting contender when its session expires. ``"requeue"`` (the
+    default): begin anew in the next session. ``"raise"``: raise :class:`SessionExpiredError`.
 
-    ``cleanup_grace``: seconds for which giving up or releasing may wait for the server; 1 by default.
+    ``cleanup_grace``: the time in seconds that the end of a wait or a release may wait for the server. The
+    default is 1.
     """
 
     parents: Parents
@@ -55,14 +56,14 @@ class HoldingOptions(TypedDict, total=False):
 
 
 class ElectionOptions(HoldingOptions, total=False):
-    """The options of elections; :class:`.Lock` says what each means."""
+    """The options of elections: see :class:`.Lock`."""
 
     on_revoke: OnRevoke
     strategy: Strategy
 
 
 class RWLockOptions(ElectionOptions, total=False):
-    """The options of read/write locks; :class:`.Lock` says what each means."""
+    """The options of read/write locks: see :class:`.Lock`."""
 
     data: bytes
     layout: LockLayout
@@ -72,7 +73,7 @@ class RWLockOptions(ElectionOptions, total=False):
 
 
 class LockOptions(RWLockOptions, total=False):
-    """The options of locks; :class:`.Lock` says what each means."""
+    """The options of locks: see :class:`.Lock`."""
 
     local_queue: bool
     max_handoffs: int
@@ -80,9 +81,9 @@ class LockOptions(RWLockOptions, total=False):
 
 @attrs.frozen
 class Holding(ZnodeOptions):
-    """The options of waiting, holding and giving up: :class:`HoldingOptions` with defaults.
+    """The options of waiting, holding and releasing: :class:`HoldingOptions` with defaults.
 
-    :raises ValueError: an option is none of the words that it takes.
+    :raises ValueError: the value of an option is not one of its words.
     """
 
     suspended: Suspended = attrs.field(default="deadline", validator=one_of(Suspended))
@@ -91,5 +92,5 @@ class Holding(ZnodeOptions):
     cleanup_grace: float = 1.0
 
     def hold(self, bound: Bound, path: str) -> Hold:
-        """Make the hold on a znode."""
+        """Return a hold on a znode."""
         return Hold(bound, path, suspended=self.suspended, margin=self.margin)

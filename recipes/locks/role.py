@@ -1,15 +1,15 @@
-"""The role of contenders: what they contend for, their names, and the contenders that they wait for.
+"""The role of contenders: their purpose, their names, and the contenders that they wait for.
 
 The rules (recipe-rules.md B.2; :mod:`pyzk.protocol.layouts` reads the names of all libraries):
 
-* The znode of a contender is called ``<id><marker><number>``. The marker says what it contends for, and which
-  library it belongs to. The number has 10 digits; the server counts it up for each parent.
+* The znode of a contender has the name ``<id><marker><number>``. The marker shows the purpose and the library
+  of the contender. The number has 10 digits. The server adds it, and counts separately for each parent.
 * The lowest number is first.
-* Most libraries look for their own markers only. So contenders of two libraries on one path may both believe
-  that they hold the lock.
-* Ours look for the markers of all libraries, and wait for all of them.
-* With ``layout="both"`` our contender creates two znodes in one transaction, so that Curator and kazoo both
-  wait for it.
+* Most libraries look only for their own markers. So contenders of two libraries at one path may both hold the
+  lock.
+* Contenders of this package look for the markers of all libraries, and wait for all of them.
+* With ``layout="both"`` a contender creates two znodes in one transaction. So both Curator and kazoo wait for
+  it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from ...protocol.layouts import ContenderKind, ContenderName
 from ..base.words import one_of
 
 LockLayout = Literal["curator", "kazoo", "both"]
-"""The libraries that see our contenders: ``"curator"``: Curator, the Go client and aiozk. ``"kazoo"``: kazoo,
-the Go client and aiozk. ``"both"``: all of them, for which two znodes are created in one transaction."""
+"""The libraries that see our contenders. ``"curator"``: Curator, the Go client and aiozk. ``"kazoo"``: kazoo,
+the Go client and aiozk. ``"both"``: all of them; each contender then has two znodes, which are created in one
+transaction."""
 
 OURS = "z"
-"""The first character of the second znode of ``layout="both"``, the one that kazoo sees. Curator sorts a name
-without its own marker by the first characters, so it must begin with a character above 9 (recipe-rules.md
-B.2.4)."""
+"""The first character in the name of the znode for kazoo, with ``layout="both"``. Curator sorts a name
+without a marker of Curator by its first characters. So this character must sort after the digits
+(recipe-rules.md B.2.4)."""
 
 
 DEFAULT_KINDS = frozenset(ContenderKind) - {ContenderKind.CURATOR_LATCH, ContenderKind.CURATOR_LEASE}
-"""The kinds that a lock waits for."""
+"""The kinds of contenders that a lock waits for."""
 
 
 class LockKind(enum.Enum):
-    """The thing that our contender contends for; the value is the kind for Curator and the kind for kazoo."""
+    """The purpose of our contenders. The value is the kind of contender for Curator and the kind for
+    kazoo."""
 
     LOCK = (ContenderKind.CURATOR_LOCK, ContenderKind.KAZOO_LOCK)
     READ = (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ)
@@ -53,11 +55,12 @@ class LockKind(enum.Enum):
 
 @attrs.frozen
 class Role:
-    """The purpose of our contenders at a path, the layout of their names, and the kinds that they wait for.
+    """The purpose of our contenders at a path, the layout of their names, and the kinds of contenders that
+    they wait for.
 
 
     :raises ValueError: ``layout`` is not one of :data:`LockLayout`.
-    :raises TypeError: ``recognise`` holds something else than kinds.
+    :raises TypeError: ``recognise`` holds something other than kinds.
     """
 
     purpose: LockKind = LockKind.LOCK
@@ -67,9 +70,9 @@ class Role:
     )
 
     def prefixes(self, attempt: str) -> list[str]:
-        """Return the names of our znodes without the number.
+        """Return the names of the znodes of one contender, without the number.
 
-        :param attempt: a UUID in the usual form, for one attempt of one contender.
+        :param attempt: the UUID of one attempt of one contender, in the usual form.
         """
         curator, kazoo = self.purpose.value
         dash = "-" if curator in (ContenderKind.CURATOR_READ, ContenderKind.CURATOR_WRITE) else ""
@@ -85,11 +88,11 @@ class Role:
         return earlier.kind in self.recognise and not (self.purpose.shared and earlier.kind.shared)
 
     def unseen_by(self, contenders: Sequence[ContenderName]) -> str | None:
-        """Return the name of a contender that does not see this one, because it looks only for the other
-        layout."""
+        """Return the name of a contender that looks only for the other layout, and does not see this
+        contender."""
         other = {"curator": ContenderKind.KAZOO_LOCK, "kazoo": ContenderKind.CURATOR_LOCK}.get(self.layout)
         names = [contender.name for contender in contenders]
         if self.layout == "kazoo" and any(name.startswith(OURS) for name in names):
-            return None  # a name of Curator's may belong to a contender of layout="both"
+            return None  # a name for Curator may belong to a contender with layout="both"
         blind = (c.name for c in contenders if c.kind is other and not c.name.startswith(OURS))
         return next(blind, None)

@@ -2,12 +2,13 @@
 
 The rules:
 
-* First come, first served. A reader waits for the nearest writer before it, a writer for every contender
-  before it. So neither can starve.
-* A writer may read. A reader cannot become a writer: two readers that tried would wait for each other.
+* Contenders get the lock in the order in which they came. A reader waits for the nearest writer before it. A
+  writer waits for every contender before it. So no contender can starve.
+* A writer may read. A reader cannot become a writer, because two readers that tried this would wait for each
+  other.
 * A writer that becomes a reader keeps its place: one transaction deletes the writer's znode and creates a
-  reader's znode with the same number. The token stays too, because the new czxid would be larger than the
-  czxid of a writer that waits already (trap E-53).
+  reader's znode with the same number. The reader also keeps the token, because its own czxid would be larger
+  than the czxid of a writer that already waits (trap E-53).
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ _READER = {
 class WriteGrant(Grant):
     """The grant of a writer.
 
-    :ivar data: the data of its znodes.
-    :ivar acl: the ACL of its znodes.
+    :ivar data: the data of the writer's znodes.
+    :ivar acl: the ACL of the writer's znodes.
     """
 
     data: bytes = b""
@@ -59,16 +60,17 @@ class WriteGrant(Grant):
 
     @asynccontextmanager
     async def downgrade(self) -> AsyncIterator[Grant]:
-        """Become a reader: other readers get the lock too, and no writer gets it in between.
+        """Become a reader. Then other readers can get the lock too. No writer gets the lock in between.
 
             async with rw.write() as grant:
                 ...
                 async with grant.downgrade():
-                    ...     # reading; after this block nothing is held any more
+                    ...     # reading; after this block the lock is free
 
         The reader keeps the writer's number and token.
 
-        :raises Deadlock: this is not the outermost block of a writer, or the writer is a reader already.
+        :raises Deadlock: this is not the outermost block of a writer, or the writer has already become a
+            reader.
         :raises LockLost: the lock was lost.
         """
         if self._depth != 1 or self.shared:
@@ -85,8 +87,8 @@ class WriteGrant(Grant):
         readers = tuple(map(_reader_path, writers))
         watched = await hold.unguard() is not None
         for part in parts(hold):
-            part.guard()  # without a watch: the exchange deletes the znode
-        # Whatever the exchange does, the release deletes the znodes of both.
+            part.guard()  # without a watch, because the exchange deletes the znode
+        # Even if the exchange fails, the release deletes the znodes of the writer and of the reader.
         self.paths = readers + writers
         with hold.scope():
             try:
@@ -111,7 +113,7 @@ class WriteGrant(Grant):
             self.data_changed(data)
 
     async def _exchange(self, writers: tuple[str, ...], readers: tuple[str, ...]) -> None:
-        """Replace the writer's znodes by a reader's, in one transaction."""
+        """Replace the writer's znodes by the reader's znodes in one transaction."""
         creates = [Create(path, self.data, acl=self.acl, ephemeral=True) for path in readers]
         while True:
             self._bound.check()
@@ -119,7 +121,7 @@ class WriteGrant(Grant):
                 await self.zk.multi([*creates, *map(Delete, writers)])
                 return
             except NodeExistsError:
-                return  # the reply of the first attempt was lost: no other client uses these names
+                return  # the first attempt succeeded: no other client uses these names
             except UNANSWERED:
                 await self._bound.reconnected()
 
@@ -133,20 +135,20 @@ def _reader_path(path: str) -> str:
 
 
 class _Reader(Lock):
-    """The reading side."""
+    """The reading side of the lock."""
 
     def __init__(self, zk: ZooKeeper, path: str, **options: Unpack[RWLockOptions]) -> None:
         super().__init__(zk, path, purpose=LockKind.READ, **options)
 
     def _enter_again(self, held: Grant) -> None:
         if not held.shared:
-            held.enter_again()  # a writer may read, with Curator too; the write lock is held all the while
+            held.enter_again()  # a writer may read, as in Curator: it keeps the write lock
             return
         super()._enter_again(held)
 
 
 class WriteLock(Lock):
-    """The writing side."""
+    """The writing side of the lock."""
 
     def __init__(self, reader: _Reader, **options: Unpack[RWLockOptions]) -> None:
         contest = reader._contest
@@ -166,17 +168,19 @@ class WriteLock(Lock):
 
 
 class RWLock:
-    """A read/write lock on a path: one writer, or any number of readers, in the order in which they came.
+    """A read/write lock on a path: one writer or any number of readers hold it, in the order in which they
+    came.
 
         rw = RWLock(zk, "/config-lock")
         async with rw.read() as grant: ...
         async with rw.write() as grant:
             async with grant.downgrade(): ...
 
-    The znodes are those of Curator's InterProcessReadWriteLock, of kazoo's ReadLock and WriteLock, or of both
-    (``layout``). A plain lock of any library counts as a writer. Beside kazoo use its WriteLock, never its
-    plain Lock, which does not see readers (trap E-51). A writer of Curator 5.4 that becomes a reader goes to
-    the end of the queue, so a writer that waits, ours too, gets in beside it.
+    The znodes are the same as in Curator's InterProcessReadWriteLock, in kazoo's ReadLock and WriteLock, or
+    in both (``layout``). A plain lock of any library is treated as a writer. In kazoo, use its WriteLock, and
+    never its plain Lock, which does not see readers (trap E-51). A writer of Curator 5.4 that becomes a
+    reader goes to the end of the queue. So a waiting writer, also of this package, gets the lock while
+    Curator's reader still reads.
 
     :param options: the options of :class:`.Lock`, except ``local_queue`` and ``max_handoffs``.
     """
@@ -192,7 +196,7 @@ class RWLock:
         return f"<{type(self).__name__} {self.path}>"
 
     def read(self) -> Lock:
-        """Return the reading side: a lock that several readers can hold at a time."""
+        """Return the reading side: a lock that several readers can hold at the same time."""
         return self._reader
 
     def write(self) -> WriteLock:

@@ -2,12 +2,13 @@
 
 The rules:
 
-* A contender that wants leases first acquires a lock, the *gate*. So leases are given out first come, first
-  served, and a contender that wants many of them delays later contenders.
-* The holder of the gate waits until enough leases are free, and creates all of its leases in one transaction,
-  which also checks that it still holds the gate. So there are never more leases than the limit (invariant
-  I-10), and two contenders that want several each cannot block each other halfway (trap E-36).
-* Only the holder of the gate watches the leases; the others wait in the queue of the gate.
+* A contender for leases first acquires a lock, the *gate*. So contenders get leases in the order in which
+  they came, and a contender for many leases delays later contenders.
+* The holder of the gate waits until enough leases are free, and creates all of its leases in one transaction.
+  The transaction also checks that it still holds the gate. So there are never more leases than the limit
+  (invariant I-10). Two contenders for several leases cannot block each other with half of their leases (trap
+  E-36).
+* Only the holder of the gate watches the leases. All other contenders wait in the queue of the gate.
 * If the gate or a new lease is lost before :meth:`Semaphore.acquire` returns, the attempt begins anew.
 """
 
@@ -56,8 +57,9 @@ class LeaseHolder:
     """The holder of a lease.
 
     :ivar path: the path of the znode that is the lease.
-    :ivar data: the data of that znode.
-    :ivar stat: ``stat.ephemeralOwner`` is the holder's session, ``stat.czxid`` the token.
+    :ivar data: the data of the znode.
+    :ivar stat: the Stat of the znode. ``stat.ephemeralOwner`` is the id of the holder's session, and
+        ``stat.czxid`` is the token.
     """
 
     path: str
@@ -71,29 +73,29 @@ class Semaphore(Acquirable[Grant]):
         semaphore = Semaphore(zk, "/licences", 5)
         async with semaphore as lease:
             ...
-        async with semaphore.acquire_many(2) as leases:  # both or none
+        async with semaphore.acquire_many(2) as leases:  # both leases, or none
             ...
 
-    A lease is a :class:`.Grant` and gives the same guarantees as a lock: it ends with the session. When it
-    may have been lost, the body is cancelled, and the block raises :class:`LockLost`. Its token is the czxid
-    of its znode; leases that were acquired together have the same token. A task may hold several leases.
+    A lease is a :class:`.Grant` and gives the same guarantees as a lock. It ends with the session. When it
+    may have been lost, the body is cancelled, and the block raises :class:`LockLost`. The token of a lease is
+    the czxid of its znode. Leases that were acquired together have the same token. A task may hold several
+    leases. Acquiring and releasing a lease costs 8 requests; with ``layout="kazoo"`` it costs 9 requests.
 
-    To acquire and release costs 8 requests, with ``layout="kazoo"`` 9.
-
-    :param path: created when it is missing.
-    :param limit: how many leases there are.
-    :param layout: ``"curator"``: the znodes of Curator's InterProcessSemaphoreV2, ``<path>/locks`` and
-        ``<path>/leases``. ``"kazoo"``: the znodes of kazoo's Semaphore: the leases below the path, the gate
-        at ``<path>-__lock__``, and the limit as the data of the path, which is then persistent. The two do
-        not see each other: choose one for all users of a path. Children of another layout are logged once;
-        with ``"kazoo"`` each of them takes up a lease, as it does for kazoo.
+    :param path: the path of the semaphore. A missing znode is created.
+    :param limit: the number of leases.
+    :param layout: the znodes of the semaphore. ``"curator"``: the znodes of Curator's
+        InterProcessSemaphoreV2, ``<path>/locks`` and ``<path>/leases``. ``"kazoo"``: the znodes of kazoo's
+        Semaphore. There the leases are below the path, the gate is at ``<path>-__lock__``, and the limit is
+        the data of the path's znode, which is persistent. The two layouts do not see each other, so all users
+        of a path must use the same layout. Children of another layout are logged once. With ``"kazoo"`` each
+        of them takes up a lease, as in kazoo.
     :param limit_source: a shared value that holds the number of leases. While it has no value, ``limit`` is
         used. A higher limit takes effect at once. With a lower limit, no lease is granted until enough leases
-        were released. Not possible with ``layout="kazoo"``, whose limit is fixed.
+        were released. ``layout="kazoo"`` does not permit this option, because its limit is fixed.
     :param data: the data of the leases' znodes.
-    :param options: :class:`.HoldingOptions`.
+    :param options: the options: see :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: an option has a value that is not one of its values.
+    :raises ValueError: an option has a value that it does not accept.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class Semaphore(Acquirable[Grant]):
         self._data = data
         self._holding = Holding(**options)
         self._leases = _LAYOUTS[layout](path, limit, self._holding)
-        # The leases are created only if the gate is still held: no need to lose the gate early.
+        # The leases are created only if the gate is still held. So the gate need not be lost early.
         options["suspended"] = "ignore"
         self._gate = Lock(zk, self._leases.gate, data=data, layout=layout, **options)
 
@@ -131,15 +133,15 @@ class Semaphore(Acquirable[Grant]):
     # --- holding leases ----------------------------------------------------------------------------------
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """Acquire a lease without a block. Run the code that relies on it in ``with lease.scope()``, and call
-        ``await lease.release()`` at the end.
+        """Acquire a lease without a block. Code that relies on the lease must run in ``with lease.scope()``.
+        Call ``await lease.release()`` at the end.
 
-        :raises WouldBlock: ``wait`` is False, and no lease is free, or another contender acquires or waits.
-        :raises InconsistentLimit: with ``layout="kazoo"``, the limit stored at the path is another one.
-        :raises SequenceExhausted: the numbers of the contenders or of the leases have run out.
+        :raises WouldBlock: ``wait`` is False, and no lease is free or another contender acquires or waits.
+        :raises InconsistentLimit: another limit is stored at the path, with ``layout="kazoo"``.
+        :raises SequenceExhausted: the sequence numbers of the contenders or of the leases have run out.
         :raises ClosingError: the client was closed.
-        :raises SessionExpiredError: with ``on_session_loss="raise"``.
-        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+        :raises SessionExpiredError: the session has ended, and ``on_session_loss`` is ``"raise"``.
+        :raises ZooKeeperError: the server refuses a request, for example with :class:`NoAuthError`.
         :raises MalformedValue: ``limit_source`` holds no number.
         """
         try:
@@ -151,7 +153,7 @@ class Semaphore(Acquirable[Grant]):
 
     def acquire_many(self, count: int, *, wait: bool = True) -> AbstractAsyncContextManager[Grants]:
         """Acquire several leases, all or none: ``async with semaphore.acquire_many(3) as leases``. Each lease
-        may be released by itself before the block ends. It raises the errors of :meth:`acquire`.
+        may be released separately before the block ends. The block raises the errors of :meth:`acquire`.
 
         :raises ValueError: ``count`` is lower than 1, or higher than a fixed limit.
         """
@@ -186,12 +188,12 @@ class Semaphore(Acquirable[Grant]):
         async with AsyncExitStack() as undo:
             gate = await self._gate.acquire(wait=wait)
             undo.push_async_callback(gate.end)
-            # If the session has changed by now, the gate is gone, and no lease will be created.
+            # If the session has changed, the gate is gone, and no lease is created.
             bound = Bound(self.zk)
             watch = await self._until_free(bound, gate, count, wait)
             if watch is None:
                 return None
-            with watch:  # the creation ends it
+            with watch:  # the creation of the leases ends this watch
                 nodes = await self._create(bound, gate, count)
             if nodes is None:
                 return None
@@ -239,7 +241,7 @@ class Semaphore(Acquirable[Grant]):
         return self.limit if item is None else item.value
 
     async def _limit_changed(self, source: SharedValue[int], limit: int) -> None:
-        """Wait until the limit is another one. A limit that cannot be read counts as another one."""
+        """Wait until the limit has changed. A limit that cannot be read is treated as a change."""
         with suppress(RecipeError, ZooKeeperError):
             async with source.updates() as items:
                 async for item in items:
@@ -247,7 +249,7 @@ class Semaphore(Acquirable[Grant]):
                         return
 
     async def _create(self, bound: Bound, gate: Grant, count: int) -> list[tuple[str, Stat, Watch]] | None:
-        """Create leases and watch them. Returns None if the gate was lost, or one of the leases already."""
+        """Create leases and watch them. Returns None if the gate or one of the leases was lost."""
         leases, zk = self._leases, self.zk
         try:
             created = await create_identified(
@@ -296,10 +298,11 @@ class Semaphore(Acquirable[Grant]):
     # --- looking at it -----------------------------------------------------------------------------------
 
     async def holders(self) -> list[LeaseHolder]:
-        """List the holders of leases, the oldest lease first, whatever library created them; with
-        ``layout="kazoo"`` also the other children, which count as leases.
+        """List the holders of leases of all libraries, the oldest lease first. With ``layout="kazoo"`` the
+        list has also the other children, because they take up leases.
 
-        Costs a list of the children and a read of each. A lease that goes meanwhile is left out.
+        This costs one list of the children and one read of each child. A lease that ends during the call is
+        left out.
         """
         zk, parent = self.zk, self._leases.parent
         try:

@@ -1,4 +1,4 @@
-"""The znodes of semaphores, as Curator names them and as kazoo does (recipe-rules.md B.5). The two layouts do
+"""The znodes of semaphores, with the names of Curator or of kazoo (recipe-rules.md B.5). The two layouts do
 not see each other."""
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _HEX = re.compile(r"[0-9a-f]{32}")
 class LeaseLayout:
     """The names of the znodes of a semaphore.
 
-    :ivar gate: the path of the gate, a lock; its holder may take leases.
+    :ivar gate: the path of the gate, which is a lock. The holder of the gate may take leases.
     :ivar parent: the path of the parent of the leases.
-    :ivar options: how the leases and their parent are created.
+    :ivar options: the options for the creation of the leases and their parent.
     :ivar sequential: whether the server adds a number to the name of a lease.
     """
 
@@ -45,7 +45,7 @@ class LeaseLayout:
         self._warn = WarnOnce(logger)
 
     def new_name(self) -> str:
-        """Return the name of a new lease. No other name is the same or begins with it."""
+        """Return the name of a new lease. The name is unique, and no other name begins with it."""
         raise NotImplementedError
 
     def is_lease(self, name: str) -> bool:
@@ -53,11 +53,11 @@ class LeaseLayout:
         raise NotImplementedError
 
     def counted(self, names: Sequence[str]) -> list[str]:
-        """Return the children that take up a lease each."""
+        """Return the names of the children that take up leases."""
         return [name for name in names if self.is_lease(name)]
 
     def warn_about(self, names: Sequence[str]) -> None:
-        """Log once that there are children of another layout."""
+        """Log a warning once if there are children of another layout."""
         foreign = [name for name in names if not self.is_lease(name)]
         if foreign:
             counts = "they count as leases" if self.counted(foreign) else "they are ignored"
@@ -66,18 +66,19 @@ class LeaseLayout:
     def check_names(self, created: Sequence[str]) -> None:
         """Check the names of leases that were just created.
 
-        :raises SequenceExhausted: the numbers have run out.
+        :raises SequenceExhausted: the sequence numbers have run out.
         """
 
     async def check_limit(self, bound: Bound) -> None:
-        """Check that the limit that other clients have stored, if any, equals this semaphore's limit.
+        """Check that the stored limit, if there is one, equals the limit of this semaphore.
 
-        :raises InconsistentLimit: it is another one.
+        :raises InconsistentLimit: another limit is stored.
         """
 
 
 class CuratorLeases(LeaseLayout):
-    """``<path>/locks`` and ``<path>/leases``; the limit is stored nowhere."""
+    """The layout of Curator: the gate is ``<path>/locks``, and the leases are below ``<path>/leases``. The
+    limit is not stored."""
 
     sequential = True
 
@@ -101,7 +102,8 @@ class CuratorLeases(LeaseLayout):
 
 
 class KazooLeases(LeaseLayout):
-    """Leases below the path itself, the gate beside the path, and the limit as the data of the path."""
+    """The layout of kazoo: the leases are below the path, the gate is beside the path, and the limit is the
+    data of the path's znode."""
 
     sequential = False
 
@@ -117,7 +119,7 @@ class KazooLeases(LeaseLayout):
         return _HEX.fullmatch(name) is not None
 
     def counted(self, names: Sequence[str]) -> list[str]:
-        return list(names)  # kazoo counts them all
+        return list(names)  # kazoo counts all children
 
     async def check_limit(self, bound: Bound) -> None:
         await self.options.create_parent(bound, self.parent)
@@ -125,17 +127,17 @@ class KazooLeases(LeaseLayout):
 
 @attrs.frozen(kw_only=True)
 class _ParentWithLimit(ZnodeOptions):
-    """Creates the parent of kazoo's leases, whose data are the limit in decimal digits. The parent is
-    persistent: the server would delete an empty container, and with it the limit."""
+    """Creates the parent of kazoo's leases. The data of the parent is the limit in decimal digits. The parent
+    is persistent, because the server would delete an empty container together with the limit."""
 
     limit: int
     _warn: WarnOnce = attrs.field(factory=lambda: WarnOnce(logger), init=False)
 
     async def create_parent(self, bound: Bound, path: str) -> None:
-        """Make sure that the znode exists and holds this limit. kazoo creates the znode and writes the limit
-        later; we create it with the limit.
+        """Make sure that the znode exists and holds this limit. kazoo creates an empty znode and writes the
+        limit later. This function creates the znode with the limit.
 
-        :raises InconsistentLimit: it holds another limit.
+        :raises InconsistentLimit: the znode holds another limit.
         """
         zk, text = bound.zk, str(self.limit).encode()
         while True:
@@ -148,7 +150,7 @@ class _ParentWithLimit(ZnodeOptions):
             except NoNodeError:
                 await self._create(bound, path, text)
             except BadVersionError:
-                pass  # another client has written at the same time: read again
+                pass  # another client has written the znode at the same time: read it again
 
     async def _create(self, bound: Bound, path: str, text: bytes) -> None:
         zk = bound.zk

@@ -3,14 +3,14 @@ and S4-a).
 
 The rules:
 
-* The znode is ephemeral. A contender tries to create it; if it exists, the contender watches the parent and
-  tries again when the znode has gone.
-* Nothing in the znode tells two tasks of one session apart. So the tasks of one client take turns, and only
-  the task whose turn it is tries. A znode of our session belongs to that task.
-* A turn ends when the znode is deleted or lost. If the deletion has to wait for the connection, the next task
-  has to wait for the deletion.
-* A create whose reply was lost is not repeated blindly: if the znode then belongs to this session, this
-  client has created it.
+* The znode is ephemeral. A contender tries to create the znode. If the znode exists, the contender watches
+  the parent, and tries again when the znode is gone.
+* The znode does not show which task of a session owns it. So the tasks of one client take turns, and only the
+  task that has the turn tries. If the znode belongs to our session, it belongs to this task.
+* A turn ends when the znode is deleted or lost. If the deletion waits for the connection, the next task must
+  wait for the deletion.
+* After a lost reply the create is not simply repeated. If the znode belongs to this session, this client has
+  created it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .options import Holding, HoldingOptions
 class _Turn:
     """The right of one task of a client to hold the znode, or to try to create it.
 
-    :ivar leftover: the deletion of the znode that the last task may have left.
+    :ivar leftover: the job that deletes the znode of the last task, if the znode may still exist; or None.
     """
 
     holder: object = None
@@ -56,8 +56,8 @@ class _Turn:
     async def take(self, zk: ZooKeeper, path: str, *, wait: bool) -> None:
         """Wait for the turn of this task.
 
-        :raises Deadlock: this task has the turn already.
-        :raises WouldBlock: it is another task's turn, and ``wait`` is False.
+        :raises Deadlock: this task already has the turn.
+        :raises WouldBlock: another task has the turn, and ``wait`` is False.
         """
         holder = current_holder()
         if self.holder is holder:
@@ -79,11 +79,11 @@ class _Turn:
 
     @property
     def unsettled(self) -> bool:
-        """True if the deletion of the leftover is still to be done."""
+        """True if the leftover is not deleted yet."""
         return self.leftover is not None and not self.leftover.done.is_set()
 
     def pass_on(self) -> None:
-        """End this turn; the next task has the turn now."""
+        """End this turn. The next task then has the turn."""
         unparked = self._waiting.unpark()
         self.holder = unparked[0] if unparked else None
 
@@ -92,8 +92,9 @@ class _Turn:
 class _Turns:
     """The turns of one client.
 
-    :ivar of_path: the turn that all lock objects of a path share, for as long as any of them exists.
-    :ivar unsettled: turns that have to outlive the lock objects, until their leftover is deleted.
+    :ivar of_path: the turns by path. All lock objects of a path share one turn, until no such object exists.
+    :ivar unsettled: the turns whose leftover is not deleted yet. They must exist longer than the lock
+        objects.
     """
 
     of_path: WeakValueDictionary[str, _Turn] = attrs.Factory(WeakValueDictionary)
@@ -127,8 +128,8 @@ class _SingleGrant(Grant):
 
 
 async def _give_up(zk: ZooKeeper, path: str, turn: _Turn, grace: float) -> None:
-    """Delete the znode if this client created it, and end the turn. The znode may belong to another client,
-    if an operator has deleted this client's znode."""
+    """Delete the znode if this client has created it, and end the turn. If an operator has deleted this
+    client's znode, the znode may belong to another client now."""
     turn.leftover = job = zk.cleanup.delete_own(path)
     turn.pass_on()
     try:
@@ -138,30 +139,31 @@ async def _give_up(zk: ZooKeeper, path: str, turn: _Turn, grace: float) -> None:
 
 
 class SingleNodeLock(Acquirable[Grant]):
-    """An exclusive lock that is one ephemeral znode.
+    """An exclusive lock that consists of one ephemeral znode.
 
         async with SingleNodeLock(zk, "/exclusive/lock") as grant:
             ...
 
-    Use :class:`.Lock` instead, unless other programs use such a znode, or for a comparison:
+    Use this class only if other programs use such a znode, or for comparisons. Otherwise use :class:`.Lock`:
 
-    * There is no queue. The fastest contender gets the lock; one with a slow connection may wait for ever.
-    * Each release wakes all contenders that wait. Each tries to create the znode, and all but one fail. A
-      failed create costs the ensemble a write all the same (trap E-63). N contenders cost N + N(N-1)/2
-      creates, up to as many lists, and up to N(N-1) events. :class:`.Lock` costs 6N-2 requests and 2N-1
-      events, or 5N-2 and N-1 with ``monitor=False``.
-    * ``grant.fence()`` only checks that the znode exists. It does not notice that an operator has deleted the
-      znode and another client has created it since. The token tells the two apart.
+    * There is no queue. The fastest contender gets the lock. A contender with a slow connection may wait for
+      ever.
+    * Each release wakes all waiting contenders. All of them try to create the znode, and only one succeeds. A
+      failed create also costs the ensemble a write (trap E-63). N contenders cost N + N(N-1)/2 creates, at
+      most N + N(N-1)/2 lists, and at most N(N-1) events. N contenders of :class:`.Lock` cost 6N-2 requests
+      and 2N-1 events, or 5N-2 requests and N-1 events with ``monitor=False``.
+    * ``grant.fence()`` only checks that the znode exists. If an operator has deleted the znode, and another
+      client has created it again, the check still succeeds. But the tokens of the two znodes differ.
 
-    In everything else its :class:`.Grant` has the guarantees of any other grant. The tasks of one client take
-    turns, first come, first served.
+    All other guarantees are the same as for any :class:`.Grant`. The tasks of one client take turns, in the
+    order in which they came.
 
-    :param path: the znode. Give it a parent of its own: contenders that wait watch the parent, and every
-        child that comes or goes wakes them.
+    :param path: the path of the znode. Its parent should have no other children: waiting contenders watch the
+        parent, and each new or deleted child wakes them.
     :param data: the data of the znode.
-    :param options: :class:`.HoldingOptions`.
+    :param options: the options: see :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: an option has a value that is not one of its values.
+    :raises ValueError: an option has a value that it does not accept.
     """
 
     def __init__(
@@ -184,14 +186,14 @@ class SingleNodeLock(Acquirable[Grant]):
         return f"<{type(self).__name__} {self.path}>"
 
     async def acquire(self, *, wait: bool = True) -> Grant:
-        """Acquire the lock without a block: run what relies on it in ``with grant.scope()``, and call
-        ``await grant.release()`` at the end.
+        """Acquire the lock without a block. Code that relies on the lock must run in ``with grant.scope()``.
+        Call ``await grant.release()`` at the end.
 
-        :raises WouldBlock: the znode exists or it is another task's turn, and ``wait`` is False.
-        :raises Deadlock: this task holds the lock already.
+        :raises WouldBlock: the znode exists or another task has the turn, and ``wait`` is False.
+        :raises Deadlock: this task already holds the lock.
         :raises ClosingError: the client was closed.
-        :raises SessionExpiredError: with ``on_session_loss="raise"``.
-        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+            :raises SessionExpiredError: the session has ended, and ``on_session_loss`` is ``"raise"``.
+        :raises ZooKeeperError: the server refuses a request, for example with :class:`NoAuthError`.
         """
         await self._turn.take(self.zk, self.path, wait=wait)
         try:
@@ -213,7 +215,7 @@ class SingleNodeLock(Acquirable[Grant]):
             try:
                 stat, own_watch = await self._win(bound, wait)
             except NoNodeError:
-                retries += 1  # an operator has deleted the znode at once
+                retries += 1  # the znode was deleted at once, for example by an operator
             except SessionExpiredError:
                 if self._holding.on_session_loss == "raise":
                     raise
@@ -225,8 +227,8 @@ class SingleNodeLock(Acquirable[Grant]):
     async def _win(self, bound: Bound, wait: bool) -> tuple[Stat, Watch]:
         """Wait until the znode is gone, create it and watch it.
 
-        :raises NoNodeError: it was deleted at once, and may exist again as another client's.
-        :raises WouldBlock: it exists, and ``wait`` is False.
+        :raises NoNodeError: the znode was deleted at once; another client may have created it again.
+        :raises WouldBlock: the znode exists, and ``wait`` is False.
         """
         zk = self.zk
         while not await self._create(bound):
@@ -236,7 +238,7 @@ class SingleNodeLock(Acquirable[Grant]):
         await bound.confirm()
         try:
             _, stat, own_watch = await bound.repeat(lambda: zk.get_and_watch(self.path))
-        except NoAuthError:  # without reading we could not tell later on whose znode it is
+        except NoAuthError:  # without a read we could not know the owner of the znode later
             await delete(bound, (self.path,), self._holding.cleanup_grace)
             raise
         if stat.ephemeralOwner != zk.session.id:
@@ -245,8 +247,8 @@ class SingleNodeLock(Acquirable[Grant]):
         return stat, own_watch
 
     async def _create(self, bound: Bound) -> bool:
-        """Try to create the znode. Returns False if it exists. After a lost reply, returns True if the znode
-        exists: this client may have created it."""
+        """Try to create the znode. Returns False if another client's znode exists. After a lost reply,
+        returns True if the znode exists, because this client may have created it."""
         zk, holding = self.zk, self._holding
         attempts = 0
 
@@ -264,12 +266,12 @@ class SingleNodeLock(Acquirable[Grant]):
             except NodeExistsError:
                 if attempts == 1:
                     return False
-                # The server that we are connected to now may be behind the one that has answered.
+                # The present server may be behind the server that has answered.
                 await bound.repeat(lambda: zk.sync(self.path))
                 return True
 
     async def _until_gone(self, bound: Bound) -> None:
-        """Wait until the znode is gone, or probably is."""
+        """Wait until the znode is gone. The wait may end too early."""
         zk = self.zk
         parent, name = paths.split(self.path)
         while True:
@@ -284,7 +286,7 @@ class SingleNodeLock(Acquirable[Grant]):
                     await watch.wait()
             bound.check()
             if names == [name]:
-                return  # the event of an only child is most likely its deletion
+                return  # an event for the only child is probably its deletion
 
     def _grant(self, bound: Bound, stat: Stat, own_watch: Watch, retries: int, waited: float) -> Grant:
         hold = self._holding.hold(bound, self.path)

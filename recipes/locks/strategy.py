@@ -1,11 +1,10 @@
-"""Strategies of waiting for the turn (recipe-rules.md A.2): the part of contending that can be exchanged.
+"""The ways in which contenders wait for their turn (recipe-rules.md A.2).
 
 The rules:
 
-* A contender looks at the list of children again when what it watches has changed, or when the period is
-  over.
-* The strategy decides how many events and requests a wait costs, never the winner: the list of children
-  decides that.
+* A contender lists the children again when its watch has fired, or when the period is over.
+* The strategy decides how many events and requests a wait costs. It does not decide the winner, which follows
+  from the list of children.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ Watched = Literal["predecessor", "parent", "nothing"]
 @attrs.frozen
 class Strategy:
     """
-    :ivar watches: what a waiting contender watches.
-    :ivar period: seconds after which it looks again in any case.
+    :ivar watches: the znode that a waiting contender watches, if any.
+    :ivar period: the time in seconds after which a contender lists the children again without an event.
     :raises ValueError: ``watches`` is not one of :data:`Watched`.
     """
 
@@ -33,16 +32,16 @@ class Strategy:
 
 
 PREDECESSOR = Strategy("predecessor")
-"""Watch the contender just before: its end wakes one contender. N contenders cost 5N-2 requests and N-1
-events; N more of each if they watch their own znodes too (``monitor``)."""
+"""Watch the contender directly before. The end of a contender then wakes only one contender. N contenders
+cost 5N-2 requests and N-1 events. With ``monitor`` they cost N more requests and N more events."""
 
 PARENT = Strategy("parent")
-"""Watch the parent: every child that comes or goes wakes all contenders, and each lists the children again:
-N(N-1) events, and as many lists. For comparison; not for use."""
+"""Watch the parent. Each new or deleted child then wakes all contenders, and each contender lists the
+children again: N(N-1) events and N(N-1) lists. Use this only for comparisons."""
 
 
 def polling(period: float) -> Strategy:
-    """List the children every ``period`` seconds. Costs no event, but one list for each waiting contender and
-    period; after a release the next holder waits 0.5 periods on average. For comparison, and for servers
-    that do not offer watches."""
+    """List the children every ``period`` seconds. This costs no events, but one list in each period for each
+    waiting contender. After a release the next holder waits 0.5 periods on average. Use this for comparisons,
+    and for servers without watches."""
     return Strategy("nothing", period)

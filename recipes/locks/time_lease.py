@@ -3,10 +3,10 @@
 The rules:
 
 * A lease is a znode with the name of the holder and the end of the lease, as JSON. It does not end with a
-  session, but at that time by the clocks of the clients.
-* The znode is changed only while a lock on its parent is held, and in one transaction with a check of the
-  lock.
-* The holder itself may renew the lease before the end; others may take it after the end.
+  session. It ends at this time, by the clocks of the clients.
+* A client changes the znode only while it holds a lock on the parent, and in one transaction with a check of
+  this lock.
+* The holder may renew the lease before its end. Other clients may take the lease after its end.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ from .grant import Grant
 from .lock import Lock
 
 _NAME = "lease_holder"
-"""The name of the znode, as kazoo has it."""
+"""The name of the znode, as in kazoo."""
 
 _VERSION = 1
-"""The version of the JSON, as kazoo has it. Other versions are left alone."""
+"""The version of the JSON, as in kazoo. Znodes with another version are not changed."""
 
 _FORMAT = "%Y-%m-%dT%H:%M:%S"
-"""The form of the end of a lease: UTC, in whole seconds."""
+"""The format of the end of a lease: UTC, in whole seconds."""
 
 _Change = Callable[[bytes | None, Stat | None], Operation[Any] | None]
-"""Makes the operation that writes, from the present data and Stat; None if nothing is to be written."""
+"""A function that makes the writing operation from the present data and Stat. It returns None if nothing must
+be written."""
 
 
 def _now() -> datetime:
@@ -59,8 +60,8 @@ def _now() -> datetime:
 class TimeLeaseHolder:
     """The holder of a time lease, and its end.
 
-    :ivar name: what the holder gave as ``holder``.
-    :ivar end: with a time zone, in whole seconds.
+    :ivar name: the name that the holder gave as ``holder``.
+    :ivar end: the end of the lease, with a time zone, in whole seconds.
     """
 
     name: str
@@ -74,20 +75,21 @@ class TimeLease:
         if await lease.obtain():
             clean_up()
 
-    For jobs that one host should do, and always the same host for as long as it is there. The session does
-    not matter: **the clocks of the clients decide** (trap E-54), so the clocks have to agree, and a job that
-    takes longer than the lease is not stopped. If that is not good enough, use a :class:`.Lock`.
+    Use it for jobs that only one host should do, always the same host while this host runs. Sessions do not
+    matter: **the clocks of the clients decide** (trap E-54). So the clocks must agree. A job that takes
+    longer than the lease is not stopped. If you need stronger guarantees, use a :class:`.Lock`.
 
-    The layout is that of kazoo's NonBlockingLease: a znode ``lease_holder`` with JSON, and kazoo's lock on
-    the path. The Go client cannot lock a path with such a znode.
+    The layout is the layout of kazoo's NonBlockingLease: a znode ``lease_holder`` with JSON, and kazoo's lock
+    on the path. The Go client cannot lock a path with such a znode.
 
-    :param duration: seconds from the moment when the lease is obtained.
-    :param holder: the name of the holder: unique, and the same again for a holder that renews its lease.
-    :param parents: what a missing parent is created as: see :data:`.Parents`.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
-    :param now: the clock; returns a time with a time zone.
+    :param duration: the length of the lease in seconds, from the moment when it is obtained.
+    :param holder: the name of the holder. The name must be unique, and a holder that renews its lease must
+        use the same name.
+    :param parents: the kind of a missing parent: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
+    :param now: a function that returns the time, with a time zone.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parents`` is not one of its words.
+    :raises ValueError: ``parents`` is not one of its values.
     """
 
     def __init__(
@@ -114,24 +116,26 @@ class TimeLease:
         return f"<{type(self).__name__} {self.path}>"
 
     async def obtain(self) -> bool:
-        """Obtain or renew the lease. Returns False if another holder has it, or if a later version of the
-        layout has written it. Waits only while others read or write it.
+        """Obtain or renew the lease. Returns False if another holder has the lease, or if the lease has a
+        later version of the layout. The call waits only while other clients read or write the lease.
 
-        :raises LockLost: the session may have ended meanwhile: it is unknown whether the lease was obtained.
-        :raises ForeignLayout: the znode holds something else than a lease.
-        :raises ZooKeeperError: the server refuses a request, such as :class:`NoAuthError`.
+        :raises LockLost: the session may have ended during the call. Then it is unknown whether the lease was
+            obtained.
+        :raises ForeignLayout: the znode does not hold a lease.
+        :raises ZooKeeperError: the server refuses a request, for example with :class:`NoAuthError`.
         """
         return await self._under_lock(self._obtain)
 
     async def release(self) -> None:
-        """Give the lease back before its end, if we have it. It raises the errors of :meth:`obtain`."""
+        """Give the lease back before its end, if this holder has it. The method raises the errors of
+        :meth:`obtain`."""
         await self._under_lock(self._release)
 
     async def last_holder(self) -> TimeLeaseHolder | None:
-        """Return the last holder, even if the lease is over. Returns None if there is none, or if a later
-        version of the layout has written it.
+        """Return the last holder, even if the lease is over. Returns None if there was no holder, or if the
+        lease has a later version of the layout.
 
-        :raises ForeignLayout: the znode holds something else than a lease.
+        :raises ForeignLayout: the znode does not hold a lease.
         """
         try:
             data, _ = await steady(self.zk, lambda: self.zk.get(self._znode))
@@ -144,8 +148,8 @@ class TimeLease:
             return await repeat(self.zk, lambda: self._change(grant, change), grant.generation)
 
     async def _change(self, grant: Grant, change: _Change) -> bool:
-        """Read, decide, write. Returns False if there was nothing to write. This may be repeated: a lease
-        that we have obtained already is obtained again."""
+        """Read the lease, and write the change. Returns False if there was nothing to write. The call may be
+        repeated, because a holder can obtain its own lease again."""
         while True:
             data: bytes | None
             stat: Stat | None
@@ -194,11 +198,11 @@ class TimeLease:
 
 
 class MultiTimeLease:
-    """Several time leases, ``<path>/0`` to ``<path>/<count - 1>``. A holder obtains one of them, no matter
-    which. The layout is that of kazoo's MultiNonBlockingLease.
+    """Several time leases, ``<path>/0`` to ``<path>/<count - 1>``. A holder obtains any one of them. The
+    layout is the layout of kazoo's MultiNonBlockingLease.
 
-    :param count: how many leases there are.
-    :param duration: seconds from the moment when a lease is obtained.
+    :param count: the number of leases.
+    :param duration: the length of a lease in seconds, from the moment when it is obtained.
     :param holder, parents, acl, now: see :class:`TimeLease`.
     """
 
@@ -220,8 +224,8 @@ class MultiTimeLease:
         )
 
     async def obtain(self) -> TimeLease | None:
-        """Obtain or renew the first lease that no other holder has. Returns None if others have all of them.
-        It raises the errors of :meth:`TimeLease.obtain`."""
+        """Obtain or renew the first lease that no other holder has. Returns None if other holders have all
+        leases. The method raises the errors of :meth:`TimeLease.obtain`."""
         for lease in self.leases:
             if await lease.obtain():
                 return lease

@@ -1,1 +1,1 @@
-"""Members of groups, and znodes that are kept."""
+"""Members of groups, and znodes that are created again when they are gone."""

@@ -2,14 +2,14 @@
 
 The rules:
 
-* A member is an ephemeral znode in the directory of the party. A :class:`.PersistentNode` keeps it: it is
-  created again when it is deleted, and in the next session.
-* The name of the znode says which member it is. So a member that was away and comes back under the same name
-  has not changed.
-* Each member is read once, when its name is new. In kazoo's shallow layout the name says everything, and
-  nothing is read.
-* Changes are found by comparing two lists of names. A slow reader skips members that came and went in
-  between.
+* A member is an ephemeral znode in the directory of the party. A :class:`.PersistentNode` keeps the znode: it
+  is created again after a deletion, and in the next session.
+* The name of the znode identifies the member. So a member that comes back with the same name is the same
+  member.
+* The znode of each member is read once, when its name is new. In kazoo's shallow layout the name holds the
+  id, and no znode is read.
+* Changes are the differences between two lists of names. A slow reader does not see members that joined and
+  left in between.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ..base.words import check_word
 from .persistent_node import Conflict, PersistentNode
 
 PartyLayout = Literal["kazoo", "kazoo-shallow", "curator-group"]
-"""The names of the members' znodes: those of kazoo's Party (``<32 hex digits>__party__``, with the id as
-data), of kazoo's ShallowParty (``<32 hex digits>-<id>``), or of Curator's GroupMember (``<id>``, with any
-data)."""
+"""The names of the members' znodes. ``"kazoo"`` uses the names of kazoo's Party: ``<32 hex
+digits>__party__``, with the id as data. ``"kazoo-shallow"`` uses the names of kazoo's ShallowParty: ``<32 hex
+digits>-<id>``. ``"curator-group"`` uses the names of Curator's GroupMember: ``<id>``, with any data."""
 
 _KAZOO = "__party__"
 _PATTERNS: Mapping[PartyLayout, re.Pattern[str]] = {
@@ -41,7 +41,7 @@ _PATTERNS: Mapping[PartyLayout, re.Pattern[str]] = {
     "kazoo-shallow": re.compile(r"^[0-9a-f]{32}-"),
     "curator-group": re.compile(""),
 }
-"""The names of the children that are members."""
+"""The patterns of the names of members, by layout."""
 
 
 @attrs.frozen
@@ -50,7 +50,7 @@ class Member:
 
     :ivar name: the name of its znode. Two members are the same if their names are the same.
     :ivar id: the id that the member has chosen. It is unique only in the layout ``"curator-group"``.
-    :ivar data: the data of its znode when the znode was first seen. It is None in the layout
+    :ivar data: the data of its znode when the znode was first read. It is None in the layout
         ``"kazoo-shallow"``, in which no znode is read.
     """
 
@@ -61,7 +61,7 @@ class Member:
 
 @attrs.frozen
 class Change:
-    """The members that have joined and left since the change before."""
+    """The members that have joined and the members that have left since the last change."""
 
     joined: frozenset[Member]
     left: frozenset[Member]
@@ -75,21 +75,21 @@ class Party(Running):
             print(await party.members())
 
     The block begins when the member has joined. The member joins again when its znode is deleted, and in the
-    next session. To list or follow the members you need no block. If an error such as :class:`NoAuthError`
-    makes the membership impossible, the block is cancelled and raises that error.
+    next session. Listing and following the members also work without a block. If an error like
+    :class:`NoAuthError` makes the membership impossible, the block is cancelled and raises that error.
 
     A child whose name does not fit the layout is not a member. In ``"curator-group"`` every child is a
     member.
 
-    :param path: the directory of the members; created when a member joins.
-    :param id: the id of this member. It is the name of the znode in ``"curator-group"``, and a part of the
-        name in ``"kazoo-shallow"``, so in these layouts it must be a valid name.
-    :param data: the data of this member's znode. The default is what the library of the layout writes: the
-        id, or nothing in ``"curator-group"``. In the layout ``"kazoo"`` it is always the id.
-    :param conflict: what to do if a member of another session has the same name. This is possible only in
-        ``"curator-group"``: see :class:`.PersistentNode`.
-    :param parents: how a missing directory is created.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :param path: the path of the directory of the members. It is created when a member joins.
+    :param id: the id of this member. In ``"curator-group"`` it is the name of the znode, and in
+        ``"kazoo-shallow"`` it is a part of the name. So in these layouts the id must be a valid name.
+    :param data: the data of this member's znode. The default is the id, and in ``"curator-group"`` empty
+        data, as in these libraries. In the layout ``"kazoo"`` the data is always the id.
+    :param conflict: the reaction if a member of another session has the same name: see
+        :class:`.PersistentNode`. Equal names are possible only in ``"curator-group"``.
+    :param parents: the kind of a missing directory: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises ValueError: an option has a wrong value.
     """
 
@@ -147,8 +147,8 @@ class Party(Running):
             yield
 
     async def members(self) -> list[Member]:
-        """List the members, in the order of their names. This costs 1 request, and 1 more for each member. In
-        ``"kazoo-shallow"`` it costs 1 request in all."""
+        """List the members in the order of their names. This costs one request, and one more request for each
+        member. In ``"kazoo-shallow"`` it costs only one request."""
         try:
             names = await steady(self.zk, lambda: self.zk.get_children(self.path))
         except NoNodeError:
@@ -156,15 +156,15 @@ class Party(Running):
         return list((await self.describe(names, {})).values())
 
     def changes(self) -> Changes:
-        """Follow the members: ``async for change in party.changes()``. The first change has all present
-        members as joined. A slow reader does not see members that came and went in between."""
+        """Follow the members: ``async for change in party.changes()``. In the first change all present
+        members have joined. A slow reader does not see members that joined and left in between."""
         return Changes(self)
 
     async def describe(self, names: Iterable[str], known: Mapping[str, Member]) -> dict[str, Member]:
-        """Find the members among the children, by their names. A member that has left meanwhile is not in the
-        result.
+        """Return the members among some children by their names. A member that leaves during the call is left
+        out.
 
-        :param known: members that were read before.
+        :param known: the members that were read before, by name.
         """
         names = sorted(filter(_PATTERNS[self._layout].search, names))
         if self._layout == "kazoo-shallow":
@@ -183,21 +183,22 @@ class Party(Running):
 
 
 class Changes:
-    """The changes of a party. There is a watch only while a task waits for the next change."""
+    """The changes of a party, as an async iterator. It has a watch only while a task waits for the next
+    change."""
 
     def __init__(self, party: Party) -> None:
         self._party = party
         self._lists = watch_children(party.zk, party.path)
-        self._names: list[str] | None = None  # listed, but not compared yet
+        self._names: list[str] | None = None  # names that were listed, but not compared yet
         self._members: dict[str, Member] = {}
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Change:
-        """Wait for the next change. After an error the iterator can be used again.
+        """Wait for the next change. The iterator can still be used after an error.
 
-        :raises ZooKeeperError: the error of a read, such as :class:`NoAuthError`.
+        :raises ZooKeeperError: the error of a read, for example :class:`NoAuthError`.
         :raises ClosingError: the client was closed.
         """
         while True:

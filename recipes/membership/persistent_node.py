@@ -3,13 +3,14 @@
 The rules:
 
 * One task creates the znode, watches it, writes it, and creates it again. So no request can overtake an
-  earlier one (recipe-rules.md trap E-05).
-* The znode is this object's if it has the czxid that the create returned. A znode that another client has put
-  in its place is a conflict, even with the same data.
-* The server would soon delete an ephemeral znode of this client's earlier session. So it is deleted and
-  created again, never adopted (recipe-rules.md trap E-45).
-* New data is written to the znode that is there, and to each that is created later.
-* Leaving the block deletes the znode. Without a connection the client deletes it later, in the background.
+  earlier request (recipe-rules.md trap E-05).
+* The znode belongs to this object if it has the czxid that the create returned. A znode that another client
+  has created in its place is a conflict, even with the same data.
+* An ephemeral znode of an earlier session of this client is never adopted, because the server will soon
+  delete it. It is deleted and created again (recipe-rules.md trap E-45).
+* New data is written to the existing znode, and to each znode that is created later.
+* The znode is deleted at the end of the block. Without a connection the client deletes it later in the
+  background.
 """
 
 from __future__ import annotations
@@ -43,15 +44,16 @@ from ..base.waiting import waiting_for
 from ..base.words import check_word
 
 Conflict = Literal["wait", "takeover", "raise"]
-"""The reaction to a znode of another owner at the path: wait until it is gone, delete it, or raise
-:class:`NodeExistsError`."""
+"""The reaction to a znode of another owner at the path. ``"wait"``: wait until the znode is gone.
+``"takeover"``: delete it. ``"raise"``: raise :class:`NodeExistsError`."""
 
 
 class KeptNode(Running):
-    """The base: creates a znode, watches it, and creates it again when it is gone."""
+    """The base of recipes that keep a znode: it creates the znode, watches it, and creates it again when it
+    is gone."""
 
     _pulse = math.inf
-    """Seconds from one :meth:`_beat` to the next. Infinity: never."""
+    """The time in seconds between two calls of :meth:`_beat`. Infinity means that there are no calls."""
 
     def __init__(
         self, zk: ZooKeeper, path: str, data: bytes, parents: Parents, acl: Sequence[ACL] | None
@@ -62,7 +64,7 @@ class KeptNode(Running):
         self.zk = zk
         self._options = ZnodeOptions(parents, acl)
         self._data = data
-        self._revision = 1  # of the data; 1 more for each set_data
+        self._revision = 1  # the revision of the data: each set_data adds 1
         self._written = 0  # the last revision that was written to the znode
         self._wanted = trio.Event()
         self._present = False
@@ -71,16 +73,15 @@ class KeptNode(Running):
         return f"<{type(self).__name__} {self.path}>"
 
     async def ready(self) -> None:
-        """Wait until the znode is there.
+        """Wait until the znode exists.
 
-        :raises RuntimeError: the block has ended, or not begun.
+        :raises RuntimeError: the block has ended or has not begun.
         """
         await self._until(lambda: self._present)
 
     async def set_data(self, data: bytes) -> None:
-        """Change the data of the znode, and of each that is created later, and wait until it is written.
-
-        Cancelling ends the wait, not the change. Outside of the block nothing is written.
+        """Change the data of the znode and of each znode that is created later, and wait until the data is
+        written. A cancellation ends the wait, but the change continues. Outside the block nothing is written.
 
         :raises RuntimeError: the block ended before the data was written.
         """
@@ -94,14 +95,14 @@ class KeptNode(Running):
     # --- for subclasses ----------------------------------------------------------------------------------
 
     async def _make(self, bound: Bound, data: bytes) -> Stat | None:
-        """Create the znode, or adopt the one that is there. Returns None to be called again."""
+        """Create the znode, or adopt an existing znode. Returns None if the call must be repeated."""
         raise NotImplementedError
 
     async def _beat(self, bound: Bound) -> None:
-        """Called every ``_pulse`` seconds while the znode is there."""
+        """Prolong the life of the znode. This is called every ``_pulse`` seconds while the znode exists."""
 
     async def _remove(self) -> Exception | None:
-        """Called at the end of the block. Returns the error that made the removal impossible."""
+        """Remove the znode at the end of the block. Returns the error that made this impossible, or None."""
         return None
 
     # --- at work -----------------------------------------------------------------------------------------
@@ -152,12 +153,12 @@ class KeptNode(Running):
                         await self._beat(bound)
 
     async def _write(self, bound: Bound) -> None:
-        """Write the data, if it has changed."""
+        """Write the data if it has changed."""
         self._wanted = trio.Event()
         if self._written == self._revision:
             return
         revision, data = self._revision, self._data
-        # If the znode is gone, its watch has fired.
+        # If the znode is gone, its watch has fired already.
         with suppress(NoNodeError):
             await bound.repeat(lambda: self.zk.set(self.path, data))
             self._written = revision
@@ -165,34 +166,35 @@ class KeptNode(Running):
 
 
 class PersistentNode(KeptNode):
-    """Keeps a znode until the end of the block: it is created again when it is deleted, and in the
-    next session.
+    """Keeps a znode until the end of the block. The znode is created again after a deletion, and in the next
+    session.
 
         async with PersistentNode(zk, "/services/api/10.0.0.1", data=b"port=80") as node:
             await node.ready()
 
-    The block begins at once, connected or not. Leaving the block deletes the znode, and waits for that
-    ``cleanup_grace`` seconds at most; without a connection the deletion is done later. Layout and behaviour
-    are those of Curator's PersistentNode.
+    The block begins at once, even without a connection. At its end the block deletes the znode, and waits at
+    most ``cleanup_grace`` seconds for the deletion. Without a connection the znode is deleted later. The
+    layout and the behaviour are the same as in Curator's PersistentNode.
 
-    If another owner has an ephemeral znode at the path, ``conflict`` says what happens. A znode of an earlier
-    session of this object is deleted. A persistent znode has no owner, so an existing one is adopted, and
-    its data is replaced.
+    If an ephemeral znode of another owner is at the path, ``conflict`` decides what happens. A znode of an
+    earlier session of this object is deleted. A persistent znode has no owner. So an existing persistent
+    znode is adopted, and its data is replaced.
 
-    An error that makes it impossible to keep the znode, such as :class:`NoAuthError`, cancels the block,
-    which raises the error.
+    If an error like :class:`NoAuthError` makes it impossible to keep the znode, the block is cancelled and
+    raises this error.
 
     :param data: the data of the znode.
-    :param mode: EPHEMERAL, PERSISTENT, or EPHEMERAL_SEQUENTIAL. A sequential znode keeps its number when it
-        is created again. Its name is ``_c_<uuid>-<name><number>``, as Curator's with protection.
-    :param conflict: ``"wait"`` until the other znode is gone, ``"takeover"`` to delete it, or ``"raise"``
-        :class:`NodeExistsError`. Two owners with ``"takeover"`` replace each other's znode without end.
-    :param parents: how missing parents are created.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
-    :param cleanup_grace: seconds that leaving the block may wait for the server.
+    :param mode: the kind of the znode: EPHEMERAL, PERSISTENT, or EPHEMERAL_SEQUENTIAL. A sequential znode
+        keeps its number when it is created again. Its name is ``_c_<uuid>-<name><number>``, as in Curator's
+        mode with protection.
+    :param conflict: the reaction to a znode of another owner: see :data:`Conflict`. Two owners with
+        ``"takeover"`` replace each other's znode without end.
+    :param parents: the kind of missing parents: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
+    :param cleanup_grace: the time in seconds that the end of the block may wait for the server.
     :raises ValueError: an option has a wrong value.
 
-    :ivar path: the path of the znode; with the number, after it was created.
+    :ivar path: the path of the znode. After the creation of a sequential znode it includes the number.
     """
 
     def __init__(
@@ -218,7 +220,7 @@ class PersistentNode(KeptNode):
         self._conflict = conflict
         self._cleanup_grace = cleanup_grace
         self._claimed = False  # the znode at the path may be ours
-        self._sessions: set[int] = set()  # the ids of our sessions that have created it
+        self._sessions: set[int] = set()  # the ids of our sessions that have created the znode
 
     async def _make(self, bound: Bound, data: bytes) -> Stat | None:
         self._claimed = True
@@ -251,7 +253,7 @@ class PersistentNode(KeptNode):
         return stat
 
     async def _resolve(self, bound: Bound, data: bytes) -> Stat | None:
-        """Deal with a znode that is there already. Returns its Stat if it was adopted."""
+        """Resolve a conflict with an existing znode. Returns its Stat if it was adopted."""
         zk, path = self.zk, self.path
         while True:
             stat, watch = await bound.repeat(lambda: zk.exists_and_watch(path))
@@ -275,7 +277,7 @@ class PersistentNode(KeptNode):
         if not self._claimed or zk.session.state is SessionState.CLOSED:
             return None
         self._claimed = False
-        # The cleanup stops at the end of the session, but a persistent znode does not end with the session.
+        # The cleanup stops at the end of the session, but a persistent znode exists longer.
         job = BackgroundWork(zk, self._delete) if self._persistent else zk.cleanup.delete_own(self.path)
         if zk.session.state is SessionState.CONNECTED:
             with trio.move_on_after(self._cleanup_grace, shield=True):

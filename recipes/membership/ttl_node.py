@@ -1,11 +1,11 @@
-"""A znode that outlives its owner by a given time (recipe-rules.md B.10, D.11).
+"""A znode that exists for a given time after the end of its owner (recipe-rules.md B.10, D.11).
 
 The rules:
 
-* The znode is a TTL znode with a child ``touch``, a TTL znode too. The child is written every ``ttl / 2``
-  seconds. When that stops, the server removes first the child and then the znode.
+* The znode is a TTL znode. Its child ``touch`` is a TTL znode too, and is written every ``ttl / 2`` seconds.
+  When these writes stop, the server removes first the child and then the znode.
 * Both znodes are created in one transaction, so the znode is never without its child.
-* A znode that is there is adopted, and its data is replaced. Leaving the block deletes nothing.
+* An existing znode is adopted, and its data is replaced. The end of the block deletes nothing.
 """
 
 from __future__ import annotations
@@ -31,22 +31,21 @@ TOUCH = "touch"
 
 
 class TtlNode(KeptNode):
-    """Keeps a znode for as long as the block lasts and ``ttl`` seconds after, even if the session ends
-    before.
+    """Keeps a znode until ``ttl`` seconds after the end of the block, even if the session ends earlier.
 
         async with TtlNode(zk, "/reports/today", data=b"...", ttl=3600) as node:
             await node.ready()
 
-    Curator's PersistentTtlNode is a container with the same child, so each of the two recipes keeps the
-    znode of the other.
+    The znode of Curator's PersistentTtlNode is a container with the same child. So each of the two recipes
+    can keep a znode that the other recipe has created.
 
-    An error that makes it impossible to keep the znode cancels the block, which raises the error. One of
-    them is
-    :class:`UnimplementedError`: the server does not allow TTL znodes; set ``extendedTypesEnabled`` there.
+    If an error makes it impossible to keep the znode, the block is cancelled and raises this error.
+    :class:`UnimplementedError` means that the server does not allow TTL znodes: set ``extendedTypesEnabled``
+    in its configuration.
 
-    :param ttl: seconds.
-    :param parents: how missing parents are created.
-    :param acl: the ACL of every znode that is created; everything for everyone if None.
+    :param ttl: the time in seconds for which the znode exists after the end of the block.
+    :param parents: the kind of missing parents: see :data:`.Parents`.
+    :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises ValueError: an option has a wrong value.
     """
 
@@ -91,6 +90,6 @@ class TtlNode(KeptNode):
         try:
             await bound.repeat(lambda: zk.set(self._touch, b""))
         except NoNodeError:
-            # If the znode itself is gone, its watch has fired.
+            # If the znode itself is gone, its watch has fired already.
             with suppress(NoNodeError, NodeExistsError):
                 await bound.repeat(lambda: zk.multi([self._creation(self._touch, b"")]))

@@ -1,1 +1,1 @@
-"""Queues."""
+"""The queues, and the code that they share."""

@@ -1,8 +1,8 @@
 """The base of all queues: put, get, claim, peek (recipe-rules.md D.10).
 
-An :class:`ItemQueue` is put together from three parts: :class:`.Supply` finds the items that can be taken,
-:class:`.Removal` takes one of them out of the queue, and :class:`.Putting` puts new ones in. The subclasses
-choose the names of the znodes.
+An :class:`ItemQueue` has three parts: :class:`.Supply` finds the items that can be taken, :class:`.Removal`
+takes one item out of the queue, and :class:`.Putting` puts new items into the queue. The subclasses choose
+the names of the znodes.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ from .producer import Putting
 
 
 class QueueOptions(TypedDict, total=False):
-    """Options of every queue.
+    """The options of all queues.
 
-    ``limit``: how many items the queue may hold; None, the default, for any number. All clients that put have
-    to agree on it; other libraries do not obey it.
+    ``limit``: the number of items that the queue may hold. The default is None, which means any number. All
+    clients that put items must use the same limit. Other libraries do not know the limit.
 
-    ``retry``: if the reply to a put was lost, put again, and accept that the item may be there twice. By
-    default :class:`AmbiguousResult` is raised.
+    ``retry``: whether an item is put again after a lost reply; then the queue may hold the item twice. The
+    default is False: :class:`AmbiguousResult` is raised.
 
-    ``parents``: how missing directories are created: ``"container"``, the default, or ``"persistent"``. Use
-    ``"persistent"`` beside kazoo or Curator's DistributedQueue: they do not expect that the server removes a
-    directory that was empty for a while.
+    ``parents``: the kind of missing directories: ``"container"``, the default, or ``"persistent"``. Use
+    ``"persistent"`` together with kazoo or Curator's DistributedQueue. These libraries do not expect that the
+    server removes a directory that was empty for some time.
 
-    ``acl``: the ACL of every znode that is created; everything for everyone if None.
+    ``acl``: the ACL of every znode that is created; None gives all permissions to everybody.
 
-    ``suspended``, ``margin`` (seconds): when a claim counts as lost without a connection; see :class:`.Hold`.
+    ``suspended`` and ``margin`` (in seconds): the moment at which a claim is lost without a connection; see
+    :class:`.Hold`.
     """
 
     limit: int | None
@@ -54,9 +55,9 @@ class QueueOptions(TypedDict, total=False):
 class ItemQueue:
     """The base of all queues. Any number of tasks may use one object.
 
-    Tasks that wait for an item are served in turn, and only the first of them asks the server. Children that
-    are no items are skipped, and reported once in the log. Above 10,000 items listing them is expensive; use
-    several queues (recipe-rules.md trap E-42).
+    Tasks that wait for an item get items in the order in which they came. Only the first waiting task sends
+    requests. Children that are not items are skipped, and logged once. Listing more than 10,000 items is
+    expensive; then use several queues (recipe-rules.md trap E-42).
 
     :ivar path: the path of the queue.
     """
@@ -79,9 +80,9 @@ class ItemQueue:
         margin: float | None = None,
     ) -> None:
         """
-        :param items: the directory of the items.
-        :param claims: the directory of the claims; None for a queue without claims.
-        :param clock: returns the time in seconds since the epoch.
+        :param items: the path of the directory of the items.
+        :param claims: the path of the directory of the claims; None for a queue without claims.
+        :param clock: a function that returns the time in seconds since the epoch.
         :raises BadArgumentsError: ``path`` is not a valid path.
         :raises ValueError: an option has a wrong value.
         """
@@ -102,13 +103,13 @@ class ItemQueue:
     async def get(self, *, wait: bool = True) -> Item:
         """Take the next item out of the queue.
 
-        If the call is cancelled before the deletion was sent, the item stays. After that the call waits for
-        the reply, one session timeout at most: an item that was taken is returned, and the cancellation
-        shows at the next checkpoint.
+        If the call is cancelled before the deletion was sent, the item stays in the queue. If the deletion
+        was already sent, the call waits for the reply, at most for one session timeout. If the item was
+        taken, the call returns it, and the cancellation takes effect at the next checkpoint.
 
         :param wait: if False, raise :class:`QueueEmpty` instead of waiting for an item.
-        :raises UndecidedItem: it cannot be known whether this call has taken the item, which the error holds.
-        :raises QueueEmpty: see ``wait``.
+        :raises UndecidedItem: it is unknown whether this call has taken the item. The error has the item.
+        :raises QueueEmpty: no item can be taken now, and ``wait`` is False.
         """
         while True:
             removal = await self._begin(wait)
@@ -128,17 +129,17 @@ class ItemQueue:
             async with queue.claim() as item:
                 await handle(item.data)
 
-        While the block runs no other consumer gets the item. The end of the block deletes the item. If the
-        block raises an error or is cancelled, the item is free again, at its old position.
+        During the block no other consumer gets the item. The end of the block deletes the item. If the block
+        raises an error or is cancelled, the item is free again at its old position.
 
-        The item is handled at least once, and exactly once if no claim is lost. A claim is lost when the
-        session may have ended, or another client has deleted the claim or the item: then the block is
-        cancelled, and another consumer may get the item.
+        The item is handled at least once; if no claim is lost, it is handled exactly once. A claim is lost
+        when the session may have ended, or when another client has deleted the claim or the item. Then the
+        block is cancelled, and another consumer may get the item.
 
         :param wait: if False, raise :class:`QueueEmpty` instead of waiting for an item.
-        :raises LockLost: the claim was lost. If the error comes at the end of the block, the item may be gone
-            or not.
-        :raises QueueEmpty: see ``wait``.
+        :raises LockLost: the claim was lost. If the error is raised at the end of the block, it is unknown
+            whether the item was deleted.
+        :raises QueueEmpty: no item can be taken now, and ``wait`` is False.
         :raises ValueError: the queue was made with ``safe=False``, so it has no claims.
         """
         if self._location.claims is None:
@@ -162,14 +163,14 @@ class ItemQueue:
             try:
                 if await removal.begin(make_hold):
                     return removal
-            except SessionExpiredError:  # nothing is claimed: go on in the next session
+            except SessionExpiredError:  # nothing is claimed: continue in the next session
                 await self.zk.session.wait_connected()
             contended = True
 
     # --- looking -----------------------------------------------------------------------------------------
 
     async def peek(self) -> Item | None:
-        """Read the next item and leave it in the queue; None if no item can be taken now."""
+        """Read the next item, and leave it in the queue. Returns None if no item can be taken now."""
         for name in await self._supply.look():
             path = self._location.item(name)
             try:

@@ -1,15 +1,15 @@
-"""Finding the items that can be taken, for all tasks that take from one queue object.
+"""Finding the items that can be taken, for all consuming tasks of one queue object.
 
 The rules:
 
-* The tasks wait in one line. Only the first one asks the server and waits, with one child watch for each
-  directory. So a new item wakes one task of the process, not all.
-* A task reserves the item that it is about to take. The next task continues with the rest of the list, and
-  lists again only if the list is used up or out of date.
+* The tasks wait in one line. Only the first task sends requests and waits, with one child watch on each
+  directory. So a new item wakes only one task of the process.
+* A task reserves the item that it will take. The next task continues with the rest of the list. It lists the
+  items again only if the list is used up or out of date.
 * Claims are listed before items. So an item that is taken between the two lists does not look free.
-* Another consumer may be quicker. Then the task lists again, and takes one of the first few items at random:
-  otherwise all consumers would try the same item again.
-* Children that are not items are skipped and reported once. So is an item that cannot be read.
+* Another consumer may be faster. Then the task lists the items again, and takes one of the first few items at
+  random. Otherwise all consumers would try the same item again.
+* Children that are not items, and items that cannot be read, are skipped and logged once.
 * The watches are removed when the last task leaves the line.
 """
 
@@ -33,17 +33,19 @@ from .items import Position, QueueLocation
 logger = logging.getLogger(__name__)
 
 _CHOICES = 8
-"""Items that a consumer chooses from after another was quicker. It is more than the consumers that usually
-meet at one moment, and few enough to keep the order of the queue nearly."""
+"""The number of items from which a consumer chooses after another consumer was faster. It is larger than the
+usual number of consumers that try at the same moment, and small enough to nearly keep the order of the
+queue."""
 _MANY_ITEMS = 10_000
-"""Items above which a warning is logged: a list of them takes about 0.5 MB, and clients refuse replies
-above 1 MB by default (recipe-rules.md trap E-42)."""
+"""The number of items above which a warning is logged. A list of so many items takes about 0.5 MB, and
+clients refuse replies above 1 MB by default (recipe-rules.md trap E-42)."""
 
 
 class Supply:
     """The items that can be taken now.
 
-    :param clock: returns the time in seconds since the epoch, for layouts whose items have a due time.
+    :param clock: a function that returns the time in seconds since the epoch, for layouts with a due time in
+        the names of items.
     """
 
     def __init__(self, location: QueueLocation, clock: Callable[[], float]) -> None:
@@ -61,11 +63,13 @@ class Supply:
     # --- for the tasks that take -------------------------------------------------------------------------
 
     async def reserve(self, *, wait: bool, contended: bool = False) -> str | None:
-        """Wait for an item that is free, and reserve it in this process until :meth:`free`. Returns its name.
+        """Wait for a free item, and reserve it in this process until :meth:`free` is called. Returns the name
+        of the item.
 
-        :param wait: if False, return None when no item is free now.
-        :param contended: another consumer was quicker: list again, and choose at random.
-        :raises SessionExpiredError: the session has ended, and there will be no other.
+        :param wait: if False, return None if no item is free now.
+        :param contended: whether another consumer was faster. Then the items are listed again, and one is
+            chosen at random.
+        :raises SessionExpiredError: the session has ended, and the client opens no new session.
         """
         if contended:
             self._known.clear()
@@ -85,14 +89,14 @@ class Supply:
     def free(self, name: str, *, gone: bool) -> None:
         """End a reservation.
 
-        :param gone: the item is not in the queue any more.
+        :param gone: whether the item has left the queue.
         """
         self._reserved.discard(name)
         if not gone:
             self._stale.set()
 
     def skip(self, name: str, error: ValueError) -> None:
-        """Never reserve this item again: it cannot be read."""
+        """Note that an item cannot be read, and never reserve it again."""
         self._unreadable.add(name)
         logger.warning(
             "%s is no item of this queue and is skipped: %s. Delete it, or use another layout.",
@@ -101,7 +105,7 @@ class Supply:
         )
 
     async def look(self) -> list[str]:
-        """List the names of the items that can be taken now, the next one first."""
+        """List the names of the items that can be taken now, in their order."""
         await self._list(watch=False)
         return [name for position, name in self._known if self._seconds_until_due(position) <= 0]
 
@@ -122,7 +126,7 @@ class Supply:
 
     @property
     def _current(self) -> bool:
-        """True if the list is watched, and nothing has changed since."""
+        """True if the list is watched and nothing has changed since it was read."""
         watches = self._watches
         return bool(watches) and not self._stale.is_set() and all(watch.event is None for watch in watches)
 
@@ -137,7 +141,7 @@ class Supply:
         return position.rank / 1000 - self._clock() if self._location.layout.timed else 0.0
 
     def _choose(self, contended: bool) -> str | None:
-        """Reserve an item of the list; None if none is free and due."""
+        """Reserve an item of the list. Returns None if no item is free and due."""
         known = self._known
         while known and self._seconds_until_due(known[0][0]) <= 0:
             chosen = 0
@@ -152,9 +156,10 @@ class Supply:
         return None
 
     async def _list(self, watch: bool) -> None:
-        """List claims and items, and keep the items that are free."""
+        """List claims and items, and keep the free items."""
         armed: list[Watch] = []
-        # An item that is reserved now may be gone, and not reserved any more, when the answer is here.
+        # An item that is reserved now may be taken before the answer arrives. Then it is not reserved any
+        # more.
         excluded = self._reserved | self._unreadable
         try:
             claims = self._location.claims
@@ -172,7 +177,7 @@ class Supply:
             self._watch(armed)
 
     async def _children(self, directory: str, watch: bool, armed: list[Watch]) -> list[str]:
-        """List a directory. A missing directory is created if it is to be watched."""
+        """List a directory. A missing directory is created if it must be watched."""
         zk = self._location.zk
 
         async def read() -> list[str]:
@@ -192,7 +197,7 @@ class Supply:
         return await steady(zk, read)
 
     def _watch(self, watches: list[Watch]) -> None:
-        """Replace the watches."""
+        """Replace the old watches by new ones."""
         before, self._watches = self._watches, watches
         for watch in before:
             watch.cancel()

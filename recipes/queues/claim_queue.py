@@ -1,4 +1,4 @@
-"""A queue whose items are claimed, handled, and only then deleted (recipe-rules.md D.10)."""
+"""A queue whose items are first claimed, then handled, and then deleted (recipe-rules.md D.10)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ ClaimLayout = Literal["kazoo-locking", "curator"]
 
 
 class ClaimQueue(ItemQueue):
-    """A queue whose items are handled at least once: an item is deleted after it was handled.
+    """A queue whose items are handled at least once: an item is deleted only after it was handled.
 
         queue = ClaimQueue(zk, "/jobs")
         await queue.put(b"...")
         async with queue.claim() as item:
             await handle(item.data)
 
-    :param layout: ``kazoo-locking`` has the items in ``<path>/entries``, named ``entry-<priority>-<number>``,
-        and the claims in ``<path>/taken``, as kazoo's LockingQueue. ``curator`` has the items in ``path``,
-        named ``queue-<number>``, in frames, as Curator's DistributedQueue.
-    :param lock_path: with ``curator``, the directory of the claims, ``lockPath`` to Curator's consumers. By
-        default ``<path>.claims``.
+    :param layout: the names of the znodes. ``kazoo-locking`` is the layout of kazoo's LockingQueue: the items
+        are ``<path>/entries/entry-<priority>-<number>``, and the claims are in ``<path>/taken``. ``curator``
+        is the layout of Curator's DistributedQueue: the items are ``<path>/queue-<number>``, and their data
+        is in frames.
+    :param lock_path: the directory of the claims in the layout ``curator``. Curator's consumers call it
+        ``lockPath``. The default is ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery:
+    The guarantees of delivery:
 
-    * :meth:`put` raises :class:`AmbiguousResult` if the reply is lost, or with ``retry=True`` puts at least
-      once.
-    * :meth:`claim` hands an item out at least once, and exactly once if no claim is lost.
-    * :meth:`get` claims and deletes at once: exactly once up to its return.
+    * :meth:`put` raises :class:`AmbiguousResult` if the reply is lost. With ``retry=True`` it puts the item
+      at least once.
+    * :meth:`claim` returns an item at least once; if no claim is lost, exactly once.
+    * :meth:`get` claims an item and deletes it at once. Exactly one call returns the item.
     """
 
     def __init__(
@@ -53,13 +54,14 @@ class ClaimQueue(ItemQueue):
             super().__init__(zk, path, KAZOO, items, claims, **options)
         else:
             raise ValueError(
-                "layout='kazoo-locking' has its claims below the queue: leave out lock_path or use 'curator'"
+                "layout='kazoo-locking' has its claims below the queue: leave out lock_path, or use 'curator'"
             )
 
     async def put(self, data: bytes, *, priority: int = DEFAULT_PRIORITY, wait: bool = True) -> None:
-        """Put an item behind the others of its priority; see :meth:`.Queue.put`.
+        """Put an item behind the other items with its priority; see :meth:`.Queue.put`.
 
-        :param priority: 0 to 999; lower priorities come first. Only with ``kazoo-locking``.
+        :param priority: the priority, from 0 to 999. Items with lower priorities come first. Only
+            ``kazoo-locking`` has priorities.
         :raises ValueError: the priority is out of range.
         """
         await self.put_all([data], priority=priority, wait=wait)
@@ -67,6 +69,6 @@ class ClaimQueue(ItemQueue):
     async def put_all(
         self, data: Sequence[bytes], *, priority: int = DEFAULT_PRIORITY, wait: bool = True
     ) -> None:
-        """Put several items: all or none. See :meth:`put`."""
+        """Put several items, all or none. See :meth:`put`."""
         middle = kazoo_priority(priority) if self._location.layout is KAZOO else ""
         await self._putting.put([middle] * len(data), data, wait=wait)

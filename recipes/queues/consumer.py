@@ -1,15 +1,16 @@
-"""Removing an item from a queue, so that it is known afterwards who has it.
+"""Removing an item from a queue, so that it is known afterwards which consumer has taken it.
 
-A *claim* is an ephemeral znode, named as the item, in a directory of its own. While it is there, the item
-is reserved for its owner. The owner takes the item by deleting item and claim in one transaction. So after
-a lost reply the claim tells what happened: it is still there, or both are gone (recipe-rules.md trap E-40).
-A claim holds an id of its own, because other tasks of the same session make claims too.
+A *claim* is an ephemeral znode with the name of the item, in a separate directory. While the claim exists,
+the item is reserved for the owner of the claim. The owner takes the item: one transaction deletes the item
+and the claim. So after a lost reply the znodes show what happened: the claim still exists, or both znodes are
+gone (recipe-rules.md trap E-40). The data of a claim is a unique id, because other tasks of the same session
+create claims too.
 
-A :class:`Removal` goes through these states. Without claims the second one is left out::
+A :class:`Removal` goes through these states. Without claims there is no state "claimed"::
 
     reserved in this process -> claimed -> read -> deleting -> one of the outcomes
 
-Claiming: one transaction checks that the item is there, and creates the claim.
+Claiming: one transaction checks that the item exists, and creates the claim.
 
 =========================================  ==============================================================
 event                                      what follows
@@ -55,8 +56,8 @@ cancelled   not sent: withdraws the request.        the deletion continues
             Sent: waits for the outcome
 ==========  ======================================  ====================================
 
-The deletion and the release of a claim run in the client's background: a caller that is cancelled in the
-middle leaves nothing half done.
+The deletion and the release of a claim run in the client's background. So both are completed even if the
+caller is cancelled.
 """
 
 from __future__ import annotations
@@ -92,11 +93,13 @@ from .batch_reader import Supply
 from .items import Item, QueueLocation, UndecidedItem
 
 _CLEANUP_GRACE = 1.0
-"""Seconds that the end of a block waits for the release of its claim. The release continues in the
-background; a second is enough for a few requests, and a block that was cancelled should end soon."""
+"""The longest time in seconds that the end of a block waits for the release of its claim. Then the release
+continues in the background. One second is enough for a few requests, and a cancelled block should end
+soon."""
 
 MakeHold = Callable[[Bound, str], Hold]
-"""Makes the hold for a claim, from the session that it is bound to and the path of the claim."""
+"""A function that makes the hold for a claim, from the :class:`.Bound` of its session and the path of the
+claim."""
 
 
 def _in_doubt(request: Pending[Any] | None) -> bool:
@@ -107,7 +110,7 @@ def _in_doubt(request: Pending[Any] | None) -> bool:
 
 
 class ClaimNode:
-    """The claim on one item, as a znode.
+    """The znode that is the claim on one item.
 
     :ivar path: the path of the znode.
     :ivar deletion: the operation that deletes the znode.
@@ -125,7 +128,7 @@ class ClaimNode:
         self._creating: Pending[list[Any]] | None = None
 
     async def create(self) -> bool:
-        """Create the znode. Returns False if another consumer has the item, or the item is gone.
+        """Create the znode. Returns False if another consumer has claimed the item, or if the item is gone.
 
         :raises SessionExpiredError: the session has ended.
         """
@@ -147,8 +150,8 @@ class ClaimNode:
                     return True
 
     def stop_creating(self) -> bool | None:
-        """Withdraw the request that creates the znode, if it was not sent yet. Returns whether the znode is
-        there; None if that is unknown."""
+        """Withdraw the request that creates the znode, if it was not sent yet. Returns whether the znode
+        exists; None if it is unknown."""
         if self._creating is None:
             return False
         self._zk.withdraw(self._creating)
@@ -157,11 +160,11 @@ class ClaimNode:
         return self._creating.error is None
 
     async def is_mine(self) -> bool:
-        """Ask whether the znode is there, with the id of this claim.
+        """Ask the server whether the znode exists and holds the id of this claim.
 
         :raises SessionExpiredError: the session has ended.
         """
-        await self._bound.repeat(lambda: pass_writes(self._zk))  # the claim may come yet, or go
+        await self._bound.repeat(lambda: pass_writes(self._zk))  # the request may still be carried out
         try:
             data, stat = await self._bound.repeat(lambda: self._zk.get(self.path))
         except NoNodeError:
@@ -169,7 +172,7 @@ class ClaimNode:
         return data == self._id and stat.ephemeralOwner == self._zk.session.id
 
     async def guard(self, make_hold: MakeHold) -> Hold | None:
-        """Put the claim under a hold. Returns None if the claim is gone.
+        """Make a hold that guards the claim. Returns None if the claim is gone.
 
         :raises SessionExpiredError: the session has ended.
         """
@@ -183,10 +186,10 @@ class ClaimNode:
         return hold
 
     async def delete(self, *, sure: bool) -> None:
-        """Delete the znode, if it is there with the id of this claim.
+        """Delete the znode, if it exists and holds the id of this claim.
 
-        :param sure: it is; do not ask.
-        :raises SessionExpiredError: the session has ended, and the znode with it.
+        :param sure: whether this is known; then the server is not asked.
+        :raises SessionExpiredError: the session has ended; its end deletes the znode.
         """
         with suppress(NoNodeError):
             while sure or await self.is_mine():
@@ -200,16 +203,17 @@ class ClaimNode:
 
 
 class _Abandoned(RecipeError):
-    """The caller was cancelled before the deletion was sent (again)."""
+    """The caller was cancelled before the deletion was sent or repeated."""
 
 
 class Removal:
-    """One item on its way out of the queue, and its claim where the queue has claims.
+    """The removal of one item, with its claim if the queue has claims.
 
-    :param name: the name of the item; reserved in ``supply``, and free again at the end.
+    :param name: the name of the item, which is reserved in ``supply``. The end of the removal ends the
+        reservation.
 
-    :ivar claim: None in a queue without claims.
-    :ivar item: what :meth:`begin` has read.
+    :ivar claim: the claim; None in a queue without claims.
+    :ivar item: the item that :meth:`begin` has read.
     :ivar hold: the hold on the claim, if :meth:`begin` has made one.
     """
 
@@ -233,10 +237,11 @@ class Removal:
     # --- before the item is handled ----------------------------------------------------------------------
 
     async def begin(self, make_hold: MakeHold | None = None) -> bool:
-        """Claim and read the item. Returns False if another consumer has the item, or the item is gone or
-        cannot be read.
+        """Claim and read the item. Returns False if another consumer has claimed the item, or if the item is
+        gone or cannot be read.
 
-        :param make_hold: put the claim under a hold, because the item is handled before it is deleted.
+        :param make_hold: a function that makes a hold to guard the claim, if the item is handled before its
+            deletion.
         :raises SessionExpiredError: the session has ended; nothing is claimed.
         """
         begun = False
@@ -277,8 +282,9 @@ class Removal:
     async def take(self) -> bool:
         """Delete the item. Returns False if the outcome is *lost*.
 
-        Once the deletion was sent, a cancelled call waits for the outcome, one session timeout at most. If
-        the item was taken, the call returns, and the cancellation shows at the next checkpoint.
+        If the call is cancelled after the deletion was sent, it waits for the outcome, at most for one
+        session timeout. If the item was taken, the call returns, and the cancellation takes effect at the
+        next checkpoint.
 
         :raises UndecidedItem: the outcome is *undecided*.
         :raises ClosingError: the client was closed; the item was not taken.
@@ -301,9 +307,9 @@ class Removal:
         return True
 
     async def finish(self) -> None:
-        """Delete the item after it was handled. If this is cancelled, the deletion continues.
+        """Delete the item after it was handled. If the call is cancelled, the deletion continues.
 
-        :raises LockLost: the outcome is not *taken*. The item may be gone or not.
+        :raises LockLost: the outcome is not *taken*. It is unknown whether the item was deleted.
         """
         await self.hold.end()
         work = BackgroundWork(self._zk, self._remove)
@@ -319,7 +325,7 @@ class Removal:
                 raise error
 
     def _abandon(self) -> None:
-        """Send no deletion any more."""
+        """Send no further deletion."""
         self._abandoned = True
         if self._deleting is not None:
             self._zk.withdraw(self._deleting)
@@ -328,7 +334,7 @@ class Removal:
         """Delete the item, and end the reservation in this process.
 
         :raises LockLost: the outcome is *lost*.
-        :raises UndecidedItem: the outcome is *undecided*; so is a :class:`SessionExpiredError`.
+        :raises UndecidedItem: the outcome is *undecided*, for example after a :class:`SessionExpiredError`.
         """
         try:
             await self._delete_repeatedly()
@@ -348,7 +354,8 @@ class Removal:
             raise LockLost(LossReason.SESSION_EXPIRED, self._path) from None
 
     async def _delete(self) -> bool:
-        """Send the deletion once, and find out what became of it. Returns False if it has to be sent again.
+        """Send the deletion once, and find out whether it was carried out. Returns False if it must be sent
+        again.
 
         :raises LockLost: the outcome is *lost*.
         :raises UndecidedItem: the outcome is *undecided*.
@@ -366,7 +373,7 @@ class Removal:
                 return False
             await self._bound.reconnected()
             deleted = await self._was_deleted()
-            self._deleting = None  # there is no doubt any more
+            self._deleting = None  # the outcome is known now
             return deleted
         return True
 
@@ -374,7 +381,8 @@ class Removal:
         """Find out, in the same session, whether a deletion without a reply was carried out.
 
         :raises LockLost: another client has deleted the claim.
-        :raises UndecidedItem: the item is gone, and there was no claim to tell who has taken it.
+        :raises UndecidedItem: the item is gone, and without a claim it is unknown which consumer has taken
+            it.
         """
         if self.claim is not None and await self.claim.is_mine():
             return False
@@ -388,7 +396,7 @@ class Removal:
         return True
 
     async def _is_there(self) -> bool:
-        """Ask whether the item is in the queue, in this session or a later one."""
+        """Ask the server whether the item is in the queue, in this session or a later session."""
         await steady(self._zk, lambda: pass_writes(self._zk))
         stat = await steady(self._zk, lambda: self._zk.exists(self._path))
         return stat is not None and stat.czxid == self.item.stat.czxid
@@ -396,8 +404,8 @@ class Removal:
     # --- the item stays ----------------------------------------------------------------------------------
 
     async def give_back(self) -> None:
-        """Let others have the item, which was not handled. Waits for that 1 second at most; the rest is done
-        in the background."""
+        """Give an item that was not handled back to other consumers. This waits at most 1 second; then the
+        work continues in the background."""
         assert self.claim is not None
         await self.hold.end()
         work = self._release(self.claim, sure=not self.hold.lost.is_set())
@@ -405,9 +413,9 @@ class Removal:
             await work.done.wait()
 
     def _drop(self, claimed: bool | None) -> None:
-        """Let others have the item.
+        """Give the item back to other consumers.
 
-        :param claimed: whether the claim is there and ours; None to ask the server.
+        :param claimed: whether the claim exists and is ours; None if the server must be asked.
         """
         if self.claim is None or claimed is False:
             self._supply.free(self._name, gone=False)
@@ -415,7 +423,7 @@ class Removal:
             self._release(self.claim, sure=claimed is True)
 
     def _release(self, claim: ClaimNode, *, sure: bool) -> BackgroundWork:
-        """Delete the claim, then end the reservation in this process."""
+        """Delete the claim, and then end the reservation in this process."""
 
         async def work() -> None:
             try:

@@ -1,4 +1,4 @@
-"""A queue whose items are due at some time (recipe-rules.md D.10)."""
+"""A queue whose items have a due time (recipe-rules.md D.10)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from .items import CURATOR_DELAY
 
 
 class DelayQueue(ItemQueue):
-    """A queue whose items cannot be taken before they are due. The item that is due first comes first.
+    """A queue whose items cannot be taken before their due time. The item with the earliest due time comes
+    first.
 
-    Names are like ``queue-|0199E0C5A400|<number>`` with the time in ms since the epoch, and data is in
-    frames, as with Curator's DistributedDelayQueue.
+    The layout is the layout of Curator's DistributedDelayQueue. A name is like
+    ``queue-|0199E0C5A400|<number>``, with the due time in ms since the epoch. The data is in frames.
 
-    :param lock_path: the directory of the claims, ``lockPath`` to Curator's consumers. By default
+    :param lock_path: the directory of the claims, which Curator's consumers call ``lockPath``. The default is
         ``<path>.claims``.
-    :param clock: returns the time in seconds since the epoch. The clocks of all clients should agree; this is
-        not checked.
+    :param clock: a function that returns the time in seconds since the epoch. The clocks of all clients
+        should agree, which is not checked.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery is that of :class:`.ClaimQueue`. A consumer sleeps until the first item is due, and lists again
-    when items come or go.
+    The guarantees of delivery are those of :class:`.ClaimQueue`. A consumer sleeps until the first item is
+    due. It lists the items again when items are put or taken.
     """
 
     def __init__(
@@ -42,14 +43,14 @@ class DelayQueue(ItemQueue):
     async def put(self, data: bytes, delay: float, *, wait: bool = True) -> None:
         """Put an item; see :meth:`.Queue.put`.
 
-        :param delay: seconds from now until the item is due.
+        :param delay: the time in seconds from now until the item is due.
         """
         await self.put_all([data], delay, wait=wait)
 
     async def put_all(self, data: Sequence[bytes], delay: float, *, wait: bool = True) -> None:
-        """Put several items that are due at the same time: all or none. See :meth:`put`.
+        """Put several items with the same due time, all or none. See :meth:`put`.
 
-        :param delay: seconds from now until the items are due.
+        :param delay: the time in seconds from now until the items are due.
         """
         due = max(0, round(1000 * (self._clock() + delay)))
         await self._putting.put([f"|{due:08X}|"] * len(data), data, wait=wait)

@@ -1,4 +1,4 @@
-"""A queue whose items have ids and can be removed by them (recipe-rules.md D.10)."""
+"""A queue whose items have ids and can be removed by their ids (recipe-rules.md D.10)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .items import CURATOR_ID
 
 
 class IdQueue(ItemQueue):
-    """A queue, first in, first out, whose items have ids by which they can be removed.
+    """A queue, first in, first out. Its items have ids, and can be removed by their ids.
 
-    Names are like ``queue-|id|<number>``, and data is in frames, as with Curator's DistributedIdQueue.
-    ``/`` and ``|`` in an id are written as ``_``.
+    The layout is the layout of Curator's DistributedIdQueue. A name is like ``queue-|id|<number>``, and the
+    data is in frames. ``/`` and ``|`` in an id are written as ``_``.
 
-    :param lock_path: the directory of the claims, ``lockPath`` to Curator's consumers. By default
+    :param lock_path: the directory of the claims, which Curator's consumers call ``lockPath``. The default is
         ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery is that of :class:`.ClaimQueue`.
+    The guarantees of delivery are those of :class:`.ClaimQueue`.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class IdQueue(ItemQueue):
         await self._putting.put([f"|{_cleaned(id)}|"], [data], wait=wait)
 
     async def remove(self, id: str) -> int:
-        """Remove the items with this id that are not claimed, and return how many were removed.
+        """Remove the items with this id that are not claimed. Returns the number of removed items.
 
-        :raises AmbiguousResult: a reply was lost, and the item is gone: it was removed, or another consumer
+        :raises AmbiguousResult: a reply was lost, and the item is gone. It was removed, or another consumer
             has taken it.
         :raises SessionExpiredError: the session has ended.
         """
@@ -56,7 +56,7 @@ class IdQueue(ItemQueue):
 
     async def _remove(self, name: str) -> bool:
         bound, claim, item = Bound(self.zk), self._location.claim(name), self._location.item(name)
-        # Creating the claim makes the transaction fail if the item is claimed.
+        # If the item is claimed, creating the claim fails, and so does the transaction.
         operations: list[Operation[Any]] = [
             Create(claim, acl=self._location.options.acl, ephemeral=True),
             Delete(item),

@@ -1,4 +1,4 @@
-"""Items of a queue: the names of their znodes, and the data in them (recipe-rules.md B.9, D.10)."""
+"""The items of queues: the names and the data of their znodes (recipe-rules.md B.9, D.10)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import AmbiguousResult, RecipeError
 
 _NUMBER = r"(?P<number>\d{10}|-\d{9,10})"
 _LAST_NUMBER = 2**31 - 1
-"""The server's sequence numbers are signed integers of 32 bits; after this one they do not grow any more."""
+"""The last sequence number of the server, which uses signed integers of 32 bits."""
 
 
 class QueueEmpty(RecipeError):
@@ -27,7 +27,7 @@ class QueueEmpty(RecipeError):
 
 
 class QueueFull(RecipeError):
-    """A bounded queue has no room now."""
+    """A queue with a limit has no room now."""
 
     def __init__(self, path: str, limit: int) -> None:
         super().__init__(f"{path} has no room: its limit is {limit} items")
@@ -40,8 +40,8 @@ class Item:
     """An item that was read from a queue.
 
     :ivar path: the path of the znode.
-    :ivar payloads: the data; several if Curator's ``putMulti`` has put them into one znode.
-    :ivar stat: the Stat of the znode; ``stat.ctime`` is the time of the put, in ms since the epoch.
+    :ivar payloads: the data of the item. Curator's ``putMulti`` puts several payloads into one znode.
+    :ivar stat: the Stat of the znode. ``stat.ctime`` is the time of the put in ms since the epoch.
     """
 
     path: str
@@ -50,7 +50,7 @@ class Item:
 
     @property
     def data(self) -> bytes:
-        """The payload.
+        """The only payload.
 
         :raises ValueError: the item has several payloads; use ``payloads``.
         """
@@ -59,8 +59,8 @@ class Item:
 
 
 class UndecidedItem(AmbiguousResult):
-    """This call or another consumer has taken an item; the client cannot know which of the two. If you handle
-    the item, it is handled at least once; if you drop it, at most once.
+    """An item was taken, but it is unknown whether this call or another consumer has taken it. If you handle
+    the item, it is handled at least once. If you drop it, it is handled at most once.
 
     :ivar item: the item.
     """
@@ -73,7 +73,7 @@ class UndecidedItem(AmbiguousResult):
 class Position(NamedTuple):
     """The position of an item in its queue. Lower positions come first.
 
-    :ivar rank: the priority of the item, or the time when it is due, in ms since the epoch.
+    :ivar rank: the priority of the item, or its due time in ms since the epoch.
     :ivar number: the sequence number from the server.
     """
 
@@ -82,21 +82,21 @@ class Position(NamedTuple):
 
     @property
     def exhausted(self) -> bool:
-        """True if the server has no numbers left after this one (recipe-rules.md 0.4)."""
+        """True if the server has no number left after this number (recipe-rules.md 0.4)."""
         return self.number < 0 or self.number >= _LAST_NUMBER
 
 
 @attrs.frozen
 class ItemLayout:
-    """The storage of the items of one kind of queue. A name is prefix, middle and number.
+    """The layout of the items of one kind of queue. A name consists of a prefix, a middle and a number.
 
     :ivar prefix: the beginning of every name.
-    :ivar middle: a regular expression for the middle of the name. It may have a group ``rank``, an integer to
-        the base ``base``, and a group ``label``.
-    :ivar framed: the data is a frame of Curator's, not the bare payload.
-    :ivar marked: every put has names of its own and a marker; see :class:`.Putting`.
-    :ivar ranked: a later item may come before earlier ones.
-    :ivar timed: the rank is the time when an item is due.
+    :ivar middle: a regular expression for the middle of the name. It may have two groups: ``rank``, an
+        integer to the base ``base``, and ``label``.
+    :ivar framed: whether the data is a frame of Curator. If False, the data is the payload.
+    :ivar marked: whether every put has unique names and a marker; see :mod:`.producer`.
+    :ivar ranked: whether a later item may come before earlier items.
+    :ivar timed: whether the rank is the due time of the item.
     """
 
     prefix: str
@@ -114,7 +114,7 @@ class ItemLayout:
         return re.compile(re.escape(self.prefix) + self.middle + _NUMBER)
 
     def position(self, name: str) -> Position | None:
-        """Return the position that is written in a name; None if it is not the name of an item."""
+        """Return the position in the queue from a name; None if it is not the name of an item."""
         match = self._pattern.fullmatch(name)
         if match is None:
             return None
@@ -122,7 +122,7 @@ class ItemLayout:
         return Position(rank, int(match["number"]))
 
     def label(self, name: str) -> str | None:
-        """Return the label in a name; None if it is not the name of an item."""
+        """Return the label from a name; None if it is not the name of an item."""
         match = self._pattern.fullmatch(name)
         return match["label"] if match is not None else None
 
@@ -131,7 +131,7 @@ class ItemLayout:
         return encode_frame([payload]) if self.framed else payload
 
     def decode(self, data: bytes | None) -> tuple[bytes, ...]:
-        """Return the payloads of an item, from the data of its znode.
+        """Return the payloads of an item from the data of its znode.
 
         :raises ValueError: the data is not a frame.
         """
@@ -178,7 +178,7 @@ DEFAULT_PRIORITY = 100
 
 
 def kazoo_priority(priority: int) -> str:
-    """Return the middle of a name of :data:`KAZOO`.
+    """Return the middle of a name in the layout :data:`KAZOO`.
 
     :raises ValueError: the priority is out of range.
     """
@@ -188,8 +188,8 @@ def kazoo_priority(priority: int) -> str:
 
 
 def curator_priority(priority: int) -> str:
-    """Return the middle of a name of :data:`CURATOR_PRIORITY`: a digit for the sign, so that negative
-    priorities come first, and 8 hex digits.
+    """Return the middle of a name in the layout :data:`CURATOR_PRIORITY`: a digit for the sign and 8 hex
+    digits. The digit makes negative priorities come first.
 
     :raises ValueError: the priority is out of range.
     """
@@ -206,14 +206,14 @@ _END = 2
 
 
 def encode_frame(payloads: Sequence[bytes]) -> bytes:
-    """Write payloads as Curator does: int32 0x00010001; for each payload a byte 1, its length as int32, and
-    the payload; at the end a byte 2."""
+    """Return payloads in a frame of Curator. A frame is the int32 0x00010001, then the payloads, and then a
+    byte 2. Before each payload there is a byte 1, and the length of the payload as an int32."""
     parts = [struct.pack(">Bi", _PAYLOAD, len(payload)) + payload for payload in payloads]
     return b"".join([_VERSION, *parts, bytes([_END])])
 
 
 def decode_frame(data: bytes) -> tuple[bytes, ...]:
-    """Read what :func:`encode_frame` writes.
+    """Return the payloads of a frame: see :func:`encode_frame`.
 
     :raises ValueError: the data is not such a frame.
     """

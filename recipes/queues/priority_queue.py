@@ -1,4 +1,4 @@
-"""A queue in order of priority (recipe-rules.md D.10)."""
+"""A queue in the order of priorities (recipe-rules.md D.10)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ PriorityLayout = Literal["curator", "kazoo"]
 
 
 class PriorityQueue(ItemQueue):
-    """A queue in order of priority, lower ones first; and for equal priorities first in, first out.
+    """A queue in the order of priorities. Lower priorities come first. Items of equal priority are first in,
+    first out.
 
-    :param layout: ``curator`` takes any 32-bit integer as a priority, in names like
-        ``queue-100000005<number>``, and frames, as Curator's DistributedPriorityQueue. ``kazoo`` takes 0 to
-        999, in names like ``entry-005-<number>``, as kazoo's Queue.
-    :param lock_path: the directory of the claims, ``lockPath`` to Curator's consumers. By default
+    :param layout: the names of the znodes. ``curator`` is the layout of Curator's DistributedPriorityQueue:
+        the names are like ``queue-100000005<number>``, the data is in frames, and a priority is any 32-bit
+        integer. ``kazoo`` is the layout of kazoo's Queue: the names are like ``entry-005-<number>``, and a
+        priority is 0 to 999.
+    :param lock_path: the directory of the claims, which Curator's consumers call ``lockPath``. The default is
         ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery is that of :class:`.ClaimQueue`. The items are listed before each one is taken, because an item
-    of a lower priority may have arrived.
+    The guarantees of delivery are those of :class:`.ClaimQueue`. The items are listed before each get or
+    claim, because an item with a lower priority may have arrived.
     """
 
     def __init__(
@@ -48,6 +50,6 @@ class PriorityQueue(ItemQueue):
         await self.put_all([data], priority, wait=wait)
 
     async def put_all(self, data: Sequence[bytes], priority: int, *, wait: bool = True) -> None:
-        """Put several items of one priority: all or none. See :meth:`put`."""
+        """Put several items of one priority, all or none. See :meth:`put`."""
         name = kazoo_priority if self._location.layout is KAZOO else curator_priority
         await self._putting.put([name(priority)] * len(data), data, wait=wait)

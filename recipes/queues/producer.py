@@ -1,17 +1,18 @@
-"""Putting items into a queue, exactly once where the layout allows it.
+"""Putting items into a queue, exactly once if the layout permits it.
 
 The rules:
 
-* Several items are put in one transaction: all or none.
-* In a layout that is *marked*, each put has names of its own, and the transaction also creates an ephemeral
-  marker of a unique name in ``<items>.puts``. After a lost reply the marker tells whether the items were
-  put, even if they were taken since. If the session has ended too, the marker is gone, and the items
-  themselves are looked for. If they are not there, :class:`AmbiguousResult` is raised.
-* In other layouts a lost reply raises :class:`AmbiguousResult`, or with ``retry`` the items are put again.
-* A bounded queue: the transaction also writes the directory, at the version that was read with the number
-  of items. So if another client puts in between, it fails and is tried again. One task of an object waits
-  for room.
-* The server's numbers end at 2,147,483,647. Items that get such a number are removed, and
+* Several items are put in one transaction, all or none.
+* In a *marked* layout the names of each put are unique. The transaction of the put also creates an ephemeral
+  marker with a unique name in ``<items>.puts``. After a lost reply the marker shows whether the items were
+  put, even if consumers have already taken them. If the session has ended too, the marker is gone. Then the
+  items themselves are looked for; if they are missing, :class:`AmbiguousResult` is raised.
+* In other layouts a lost reply raises :class:`AmbiguousResult`. With ``retry`` the items are put again
+  instead.
+* If the queue has a limit, the transaction also writes the directory, with the version that was read together
+  with the number of items. So if another client puts items in between, the transaction fails and is repeated.
+  Only one task of an object waits for room.
+* The last number of the server is 2,147,483,647. Items that get this number are removed, and
   :class:`SequenceExhausted` is raised.
 """
 
@@ -49,8 +50,8 @@ from .items import QueueFull, QueueLocation
 class Putting:
     """Puts items into one queue.
 
-    :ivar limit: how many items the queue may hold; None for any number.
-    :ivar retry: after a lost reply put again, though the items may be there already.
+    :ivar limit: the number of items that the queue may hold; None means any number.
+    :ivar retry: whether items are put again after a lost reply, even if they may already be in the queue.
     """
 
     location: QueueLocation
@@ -61,13 +62,13 @@ class Putting:
     async def put(self, middles: Sequence[str], payloads: Sequence[bytes], *, wait: bool) -> None:
         """Put items in one transaction.
 
-        :param middles: the part of each name between prefix and number.
+        :param middles: the part of each name between the prefix and the number.
         :param wait: if False, raise :class:`QueueFull` instead of waiting for room.
-        :raises AmbiguousResult: the items may have been put or not.
-        :raises QueueFull: see ``wait``.
-        :raises SequenceExhausted: the server's numbers have run out; nothing was put.
-        :raises SessionExpiredError: the session has ended; nothing was put.
-        :raises ValueError: there are more items than the queue may hold.
+        :raises AmbiguousResult: it is unknown whether the items were put.
+        :raises QueueFull: there is no room, and ``wait`` is False.
+        :raises SequenceExhausted: the server's numbers have run out. Nothing was put.
+        :raises SessionExpiredError: the session has ended. Nothing was put.
+        :raises ValueError: there are more new items than the queue may ever hold.
         """
         if not payloads:
             return
@@ -89,7 +90,7 @@ class Putting:
                 await self._wait_for_room(self.limit - len(payloads))
                 continue
             try:
-                # Another put in between changes the version too.
+                # A put of another client in between changes the version too.
                 await self._commit([*operations, SetData(self.location.items, data, stat.version)], middles)
                 return
             except BadVersionError:
@@ -144,7 +145,7 @@ class Putting:
                 await self.location.options.create_parent(bound, self.location.items)
                 if marker is not None:
                     await self.location.options.create_parent(bound, paths.parent(marker))
-            except NodeExistsError:  # the server gives only its last number twice
+            except NodeExistsError:  # only the last number of the server occurs twice
                 raise SequenceExhausted(self.location.items) from None
             except UNANSWERED as error:
                 if isinstance(error, ConnectionLossError) and not error.sent:
@@ -163,12 +164,12 @@ class Putting:
     async def _was_put(self, bound: Bound, marker: str, middles: Sequence[str]) -> bool:
         """Find out whether a put without a reply was carried out.
 
-        :raises AmbiguousResult: the session has ended, and the items are not there (any more).
+        :raises AmbiguousResult: the session has ended, and the items are not in the queue.
         """
         zk = self.location.zk
         try:
             await bound.reconnected()
-            await bound.repeat(lambda: pass_writes(zk))  # it may come yet
+            await bound.repeat(lambda: pass_writes(zk))  # the server may still carry out the put
             return await bound.repeat(lambda: zk.exists(marker)) is not None
         except SessionExpiredError as error:
             # The marker ended with the session. The items may still be there.
@@ -186,7 +187,7 @@ class Putting:
             return []
 
     def _check_numbers(self, created: Sequence[str]) -> None:
-        """Check the numbers that the items have got; remove the items if the numbers have run out.
+        """Check the numbers of new items, and remove the items if the numbers have run out.
 
         :raises SequenceExhausted: the server's numbers have run out.
         """

@@ -23,28 +23,29 @@ class Queue(ItemQueue):
         await queue.put(b"...")
         item = await queue.get()
 
-    :param layout: ``native`` items are named ``item-<uuid>-<number>``; ``simple`` ones ``qn-<number>``, as
-        with Curator's SimpleDistributedQueue and ZooKeeper's DistributedQueue; ``kazoo`` ones
-        ``entry-100-<number>``, as with kazoo's Queue. All hold the bare payload.
-    :param safe: claim an item before it is taken, in ``<path>.claims``. All consumers should agree. Consumers
-        of other libraries do not claim, but may be mixed in.
+    :param layout: the names of the items. ``native``: ``item-<uuid>-<number>``. ``simple``: ``qn-<number>``,
+        as in Curator's SimpleDistributedQueue and ZooKeeper's DistributedQueue. ``kazoo``:
+        ``entry-100-<number>``, as in kazoo's Queue. In all layouts the data of the znode is the payload.
+    :param safe: whether an item is claimed in ``<path>.claims`` before it is taken. All consumers of this
+        package should use the same value. Consumers of other libraries do not claim items, but they may use
+        the same queue.
     :param options: see :class:`.QueueOptions`.
 
-    Delivery:
+    The guarantees of delivery:
 
-    * :meth:`put` is exactly once with the ``native`` layout, also after a lost reply. Only if the session
-      ends as well, and the item is not found, :class:`AmbiguousResult` is raised. With the other layouts a
-      lost reply raises :class:`AmbiguousResult`, or with ``retry=True`` the item is put at least once.
-    * :meth:`get` with ``safe`` is exactly once up to its return: one call returns the item, also after a
-      lost reply. Only if the session ends as well, and the item is gone, :class:`UndecidedItem` is raised.
-      If your code fails after :meth:`get` has returned, the item is lost. Use :meth:`claim` to have the
-      item put back.
+    * :meth:`put` is exactly once with the ``native`` layout, even after a lost reply.
+      :class:`AmbiguousResult` is raised only if the session ends too and the item is not found. With the
+      other layouts a lost reply raises :class:`AmbiguousResult`; with ``retry=True`` the item is put at least
+      once.
+    * :meth:`get` with ``safe`` is exactly once: one call returns the item, even after a lost reply.
+      :class:`UndecidedItem` is raised only if the session ends too and the item is gone. If your code fails
+      after :meth:`get` has returned, the item is lost. With :meth:`claim` the item would be free again.
     * :meth:`get` without ``safe`` is at most once: :class:`UndecidedItem` is raised whenever the reply is
       lost and the item is gone.
 
-    Cost: a put is 1 request, with ``native`` 1 more in the background. A safe get is 3 requests, an unsafe
-    one 2. In addition the items are listed whenever the last list is used up, and they are watched while a
-    task waits.
+    The costs: a put costs 1 request; with ``native`` it costs 1 more request in the background. A get with
+    ``safe`` costs 3 requests, and a get without ``safe`` costs 2 requests. In addition, the items are listed
+    when the last list is used up, and they are watched while a task waits.
     """
 
     def __init__(
@@ -63,18 +64,18 @@ class Queue(ItemQueue):
     async def put(self, data: bytes, *, wait: bool = True) -> None:
         """Put an item at the end.
 
-        A call that is cancelled withdraws the request if it was not sent yet; otherwise the item may be put.
+        A cancelled call withdraws its request if the request was not sent yet. Otherwise the item may be put.
 
-        :param wait: if False, raise :class:`QueueFull` instead of waiting for room in a bounded queue.
-        :raises AmbiguousResult: the item may have been put or not; see the class.
-        :raises QueueFull: see ``wait``.
-        :raises SequenceExhausted: the server's numbers have run out; the item was not put.
-        :raises SessionExpiredError: the session has ended; the item was not put.
+        :param wait: if False, raise :class:`QueueFull` instead of waiting for room in a queue with a limit.
+        :raises AmbiguousResult: it is unknown whether the item was put; see the class.
+        :raises QueueFull: there is no room, and ``wait`` is False.
+        :raises SequenceExhausted: the server's numbers have run out. The item was not put.
+        :raises SessionExpiredError: the session has ended. The item was not put.
         """
         await self.put_all([data], wait=wait)
 
     async def put_all(self, data: Sequence[bytes], *, wait: bool = True) -> None:
-        """Put several items at the end, next to each other: all or none. See :meth:`put`."""
+        """Put several items at the end, next to each other, all or none. See :meth:`put`."""
         await self._putting.put([self._middle() for _ in data], data, wait=wait)
 
     def _middle(self) -> str:

@@ -348,5 +348,5 @@ async def test_a_leader_that_was_asked_to_resign_is_told(
 
 async def test_an_id_is_text(autojump_clock: MockClock, zk: ZooKeeper) -> None:
     for kind in (LeaderElection, LeaderLatch):
-        with pytest.raises(TypeError, match="id is a str, not b'me'"):
+        with pytest.raises(TypeError, match="id must be a str, not b'me'"):
             kind(zk, "/leader", id=b"me")  # type: ignore[arg-type]
