@@ -1,12 +1,14 @@
-"""The next leader (ensemble.md section 6). There is no consensus: one object sees all servers and decides.
+"""The choice of the next leader (ensemble.md section 6). There is no consensus: one object sees all servers
+and decides.
 
 The rules:
 
-* A candidate votes, with a weight above 0, and reaches a quorum of voting servers that look for a leader and
-  have no longer logs. Among the candidates the longest log wins, then the highest number. So the leader has
-  everything that was ever committed, because one server of every quorum has it.
-* A proposed change of the members in the log of a server counts too: the server needs a quorum of the old
-  and of the new members.
+* A candidate is a server that votes, with a weight above 0, and that reaches a quorum. The servers of this
+  quorum vote, look for a leader, and have no longer logs than the candidate. The candidate with the longest
+  log wins; of several, the candidate with the highest number. So the leader has all committed entries,
+  because one server of every quorum has each of them.
+* If the log of a server has a proposed change of the members, this server needs a quorum of the old members
+  and a quorum of the new members.
 * The time of the election (:class:`.Timing`) begins when there is such a candidate.
 """
 
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
 
 
 class Elections:
-    """
-    :ivar due: when the next leader begins, in ms; None if no server can lead, or one does.
+    """The election of an ensemble.
+
+    :ivar due: the time in ms at which the next leader begins; None if no server can lead, or if a server
+        leads.
     """
 
     def __init__(self, ensemble: EnsembleView) -> None:
@@ -31,20 +35,21 @@ class Elections:
         self.due: int | None = None
 
     def plan(self) -> None:
-        """Compute when the next leader begins. Call it after any change."""
+        """Compute the time at which the next leader begins. The ensemble calls this method after each
+        change."""
         if self.candidate() is None:
             self.due = None
         elif self.due is None:
             self.due = self._ensemble.now + self._ensemble.timing.election_ms
 
     def lookers(self) -> list[Member]:
-        """List the servers that look for a leader."""
+        """Return the servers that look for a leader."""
         return [m for m in self._ensemble.members.values() if m.up and m.leader is None and not m.frozen]
 
     def candidate(self, unlike: Member | None = None) -> Member | None:
         """Return the next leader: the candidate with the longest log.
 
-        :param unlike: a server that leads only if no other server has as long a log.
+        :param unlike: a server that is chosen only if all other candidates have shorter logs.
         """
 
         def rank(member: Member) -> tuple[tuple[int, ...], bool, int]:
@@ -53,14 +58,14 @@ class Elections:
         return max(self.able(self.lookers()), key=rank, default=None)
 
     def able(self, servers: Iterable[Member]) -> list[Member]:
-        """List the servers among these that can lead the others."""
+        """Return the servers among ``servers`` that can lead the others."""
         ends = {member: self._end_of_log(member) for member in servers}
         may_lead = self._ensemble.config.may_lead
         return [one for one in ends if may_lead(one.number) and self._has_quorum(one, ends)]
 
     def proposed(self, member: Member) -> list[Proposal]:
-        """Return the uncommitted entries of a server's log. It holds none of an epoch before its last: it
-        dropped them when it joined the last epoch."""
+        """Return the uncommitted entries of a server's log. All of them are of the server's last epoch,
+        because the server dropped the older ones when it joined this epoch."""
         return [
             proposal
             for proposal in self._ensemble.log.proposed
@@ -82,6 +87,6 @@ class Elections:
         return not (one.is_held_up or other.is_held_up or self._ensemble.links.is_cut(one, other))
 
     def _end_of_log(self, member: Member) -> tuple[int, ...]:
-        """Return the key of the election: the last epoch of a server, and the length of its log
-        in entries: the committed ones and the proposed ones."""
+        """Return the key for the election: the last epoch of a server, and the number of committed and
+        proposed entries in its log."""
         return member.epoch, member.logged, len(self.proposed(member))

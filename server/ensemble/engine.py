@@ -1,16 +1,17 @@
-"""A server's part: it applies the log to its own tree, answers reads at once, and answers other requests
-when it has applied them.
+"""The engine of one server. It applies the log to its own tree, answers reads immediately, and answers other
+requests when their entries are applied.
 
 The rules (ensemble.md section 0, 3.2 and 2.13):
 
-* A read is answered from this server's tree, even if other servers know later changes.
-* A write or sync is forwarded to the leader at once, and answered when it comes back in the log.
-* Requests of one session are answered in their order: a read or a ping waits for an earlier write that is
-  not answered yet. Other sessions do not wait. A connection that re-attaches here inherits the waiting
-  requests of its session.
+* A read is answered from the tree of this server, also if other servers know later changes.
+* A write or sync is forwarded to the leader immediately. It is answered when the log of this server has
+  reached its entry.
+* Requests of one session are answered in their order: a read or a ping waits for the answer to an earlier
+  write. Other sessions do not wait. If a client re-attaches here with a new connection, the waiting requests
+  of its session still wait.
 * A transaction is applied, then its watches fire, then its request is answered.
-* At the leader each request is checked against the owner of its session; elsewhere only writes are. A write
-  takes a zxid even so.
+* The server of the leader checks for each request that the session belongs to this server. At other servers
+  only writes are checked, by the leader. A write that fails this check still takes a zxid.
 """
 
 from __future__ import annotations
@@ -46,47 +47,66 @@ _FORWARDED = WRITES | {SYNC}
 class EnsembleTime(Protocol):
     """The part of :class:`.ensemble.Ensemble` that the engine uses.
 
-    :ivar now: the time in ms.
+    :ivar now: the present time in ms.
     """
 
     now: int
 
     @property
-    def epoch(self) -> int: ...
-    def password_of(self, session_id: int) -> bytes: ...
-    def expire(self, session_id: int, now: int) -> None: ...
+    def epoch(self) -> int:
+        """The number of the last epoch."""
+
+    def password_of(self, session_id: int) -> bytes:
+        """Return the password of a session."""
+
+    def expire(self, session_id: int, now: int) -> None:
+        """End a session at ``now``, in ms."""
 
 
 class MemberView(Protocol):
     """The part of :class:`.member.Member` that the engine uses.
 
-    A request for the leader has the whole :class:`.member.Member`, because the leader uses more of it.
+    A request for the leader has the whole :class:`.member.Member`, because the leader uses more of its
+    methods.
     """
 
     @property
-    def ensemble(self) -> EnsembleTime: ...
+    def ensemble(self) -> EnsembleTime:
+        """The ensemble of the server."""
+
     @property
-    def engine(self) -> MemberEngine: ...
+    def engine(self) -> MemberEngine:
+        """The engine of the server."""
+
     @property
-    def leader(self) -> object | None: ...
+    def leader(self) -> object | None:
+        """The leader that the server follows; None while it looks for one."""
+
     @property
-    def leads(self) -> bool: ...
-    def owns(self, session_id: int) -> bool: ...
-    def heard_of(self, session: Session, now: int) -> None: ...
+    def leads(self) -> bool:
+        """Whether the server leads."""
+
+    def owns(self, session_id: int) -> bool:
+        """Return whether a session belongs to the server."""
+
+    def heard_of(self, session: Session, now: int) -> None:
+        """Note a sign of life of a session at ``now``, in ms."""
+
     def forward(self, message: Callable[[Any], object]) -> None:
-        """Call a function with the :class:`.leader.Leader`, as a message to it."""
+        """Send a message to the leader: a function that is called with the :class:`.leader.Leader`."""
 
 
 @attrs.define(eq=False)
 class Waiting:
-    """A request that waits for the log, or for an earlier request that does.
+    """A request that waits for the log, or for an earlier request that waits for the log.
 
-    :ivar member: the :class:`.member.Member` of its client.
-    :ivar may_be_answered: the log, or the leader, has answered it.
-    :ivar result: its reply; None if the reply is made when its turn comes, as for a read or a sync.
-    :ivar is_from_elsewhere: its session has moved to another server.
-    :ivar is_local: only its server knows its session.
-    :ivar owns_at: the place of an ephemeral znode in it that its session may not own; None if there is none.
+    :ivar member: the :class:`.member.Member` that serves the client.
+    :ivar may_be_answered: whether the request needs to wait only for earlier requests.
+    :ivar result: the reply; None if the reply is made when it is sent, as for a read or a sync.
+    :ivar is_from_elsewhere: whether the session of the request has moved to another server.
+    :ivar is_local: whether only this server knows the session of the request.
+    :ivar owns_at: the place of the create of an ephemeral znode that a local session may not own; None if
+        there is no such create.
     """
 
     member: Any
@@ -101,26 +121,29 @@ class Waiting:
 
     @property
     def is_forwarded(self) -> bool:
+        """Whether the leader gets the request."""
         return self.op in _FORWARDED and not (self.is_local and self.op == CLOSE_SESSION)
 
     def applied(self, proposal: Proposal) -> None:
+        """Answer the request, because its server has applied the entry."""
         if proposal.is_swallowed:
             self.connection.abort(MOVED)
         self.answer(proposal.result)
 
     def drop(self) -> None:
-        """Drop the request, because its session is over: there is no answer."""
+        """Drop the request without an answer, because its session is over."""
         self.connection.abort("its session is over")
         self.answer((0, 0, b""))
 
     def answer(self, result: Result | None = None) -> None:
+        """Note the reply, and send it if no earlier request waits."""
         self.result = result
         self.may_be_answered = True
         self.member.engine.answered(self)
 
 
 class Nobody:
-    """The origin of a transaction that needs no answer."""
+    """The asker of a transaction that needs no answer."""
 
     def __init__(self, member: Any) -> None:
         self.member = member
@@ -130,10 +153,11 @@ class Nobody:
 
 
 class MemberEngine(Engine):
-    """
-    :ivar waiting: the requests that are not answered yet, by session.
-    :ivar outstanding: the number of these requests.
-    :ivar waiting_bytes: the bytes of their frames.
+    """The engine of one server of an ensemble.
+
+    :ivar waiting: the requests that are not yet answered, by session.
+    :ivar outstanding: the number of the waiting requests.
+    :ivar waiting_bytes: the number of bytes of their frames.
     """
 
     def __init__(
@@ -152,18 +176,18 @@ class MemberEngine(Engine):
         self.sessions = self.tracker
         self.waiting: dict[int, deque[Waiting]] = {}
         self.outstanding = self.waiting_bytes = 0
-        self._forwarding: Waiting | None = None  # its turn at the connection is not over yet
-        self.reaper.next_check = NEVER  # containers are deleted by the leader alone
+        self._forwarding: Waiting | None = None  # the request whose turn at its connection is not over
+        self.reaper.next_check = NEVER  # only the leader deletes containers
 
     def _next_due(self) -> int:
-        return self.tracker.next_deadline()  # of local sessions: all others expire by the leader
+        return self.tracker.next_deadline()  # for local sessions, because the leader expires all others
 
     # --- requests ----------------------------------------------------------------------------------------
 
     def handle(self, client: Client, op: int, frame: bytes, now: int) -> Result:
-        """Process a request as far as this server can.
+        """Process a request, or forward it to the leader.
 
-        :raises Withheld: it is answered later, or the connection is over.
+        :raises Withheld: the request is answered later, or the connection is over.
         """
         connection = cast(Connection, client)
         member, session_id = self.member, connection.session_id
@@ -181,7 +205,7 @@ class MemberEngine(Engine):
             if op == CLOSE_SESSION and queue is None:
                 return self._close_local(connection)
             if queue is not None and queue[-1].op == CLOSE_SESSION:
-                raise Withheld  # the session is over once what it waits for has come
+                raise Withheld  # the session ends when the requests before this one are answered
             request.is_local = True
             if (place := place_of_ephemeral(op, frame)) is not None:
                 self._be_global(request, place)
@@ -196,29 +220,29 @@ class MemberEngine(Engine):
                 member.forward(lambda leader: leader.request(request))
             finally:
                 self._forwarding = None
-            if request.may_be_answered and queue and queue[0] is request:  # applied at once: the usual case
+            if request.may_be_answered and queue and queue[0] is request:  # the usual case: applied already
                 self._take(session_id, queue)
                 return request.result or self._read(request)
         raise Withheld
 
     @property
     def has_turn(self) -> bool:
-        """Whether a client of this server is being served now; then the end of its turn sends the output."""
+        """Whether a client of this server has its turn now. The end of this turn sends the output."""
         return self._forwarding is not None
 
     def answered(self, request: Waiting) -> None:
-        """A request may be answered: send its reply, unless its turn is not over or it waits for another
-        request."""
+        """Send the reply to a request that may be answered. If the turn of the request is not over, or if the
+        request waits for an earlier request, the reply is sent later."""
         if request is not self._forwarding:
             self.drain(request.connection.session_id)
 
     def drain_all(self) -> None:
-        """Send the replies that wait for nothing more, also to the client whose turn it is."""
+        """Send all replies that need not wait any more, also to the client that has its turn now."""
         for session_id in list(self.waiting):
             self.drain(session_id)
 
     def drain(self, session_id: int) -> None:
-        """Send the replies that wait for nothing more."""
+        """Send the replies of a session that need not wait any more."""
         queue = self.waiting.get(session_id)
         while queue and (queue[0].may_be_answered or not queue[0].is_forwarded):
             request = self._take(session_id, queue)
@@ -241,7 +265,7 @@ class MemberEngine(Engine):
         return request
 
     def _read(self, request: Waiting) -> Result:
-        """Answer a read or a sync whose turn has come, or a write that cannot be decoded."""
+        """Answer a read or a sync that need not wait any more, or a write that cannot be decoded."""
         connection, op = request.connection, request.op
         if op == CLOSE_SESSION:
             return self._close_local(connection)
@@ -256,7 +280,7 @@ class MemberEngine(Engine):
                 steps = unfinished.steps
 
     def drop_requests(self) -> None:
-        """Forget all waiting requests, because their clients are gone."""
+        """Forget all waiting requests, because their clients have no connection any more."""
         for queue in self.waiting.values():
             queue.clear()
         self.waiting.clear()
@@ -265,7 +289,8 @@ class MemberEngine(Engine):
     # --- the log -----------------------------------------------------------------------------------------
 
     def apply(self, proposal: Proposal) -> None:
-        """Apply an entry of the log, and notify the clients of this server that it concerns."""
+        """Apply an entry of the log. Notify the watchers at this server, and answer the request if its client
+        is here."""
         txn, effect = proposal.txn, proposal.txn.effect
         self.zxid, self.time = txn.zxid, txn.time
         changes, proposal.changes = proposal.changes, None
@@ -295,7 +320,7 @@ class MemberEngine(Engine):
     # --- sessions ----------------------------------------------------------------------------------------
 
     def bind(self, connection: Connection, session: Session) -> None:
-        """Let a connection serve a session from now on; the connection before it is closed."""
+        """Let a connection serve a session from now on. The earlier connection of the session is closed."""
         before = self._served.get(session.id)
         if before is not None:
             before.abort("its session moved to another connection")
@@ -308,8 +333,8 @@ class MemberEngine(Engine):
         return session_id in self._served
 
     def expire(self, session: Session, now: int) -> None:
-        """End a session at the leader. Does nothing if there is no leader, or if the session is over
-        already."""
+        """End a session at the leader. If there is no leader, or if the session is already over, do
+        nothing."""
         with suppress(EnsembleError, LookupError):
             self.member.ensemble.expire(session.id, now)
 
@@ -319,7 +344,7 @@ class MemberEngine(Engine):
         self._close_session(session_id, None, expired=True)
 
     def _close_local(self, connection: Connection) -> Result:
-        """Close a local session for its client: no transaction."""
+        """Close a local session for its client, without a transaction."""
         session = self.tracker.get(connection.session_id)
         if session is not None:
             self.tracker.remove(session)
@@ -330,7 +355,11 @@ class MemberEngine(Engine):
         return self.zxid, 0, b""
 
     def _be_global(self, request: Waiting, place: int) -> None:
-        """Let the session of a request own an ephemeral znode from now on, if the settings allow it."""
+        """Make the local session of a request global if the settings allow it, so that it can own an
+        ephemeral znode.
+
+        :param place: the place of the create of the ephemeral znode in the request.
+        """
         if not self.settings.local_sessions_upgrading:
             request.owns_at = place
             return
@@ -341,5 +370,6 @@ class MemberEngine(Engine):
         )
 
     def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
+        """Let the leader refuse a write."""
         self.member.forward(lambda leader: leader.refuse(code, session_id))
         return self.zxid

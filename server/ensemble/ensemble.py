@@ -1,20 +1,20 @@
 """An ensemble: its followers, its leader, its timers, and the controls of a test.
 
-The rules (ensemble.md sections 6 and 11); times are whole ms of one clock for all servers, and each is a
-setting of :class:`Timing`:
+The rules (ensemble.md sections 6 and 11). Times are whole ms of one clock for all servers. Most times are
+settings of :class:`Timing`.
 
-* A server whose leader dies, or whose link to it is reset, closes its clients at once. Over a silent link
-  the server and the leader notice after ``sync_limit`` ticks.
-* Each tick a leader checks that a quorum follows it. If not, it closes its clients and looks for a leader.
-* Servers without a leader join at once a leader that they reach. If there is none, one of them leads after
-  the time of an election (:mod:`.elections`).
+* If the leader of a server dies, or if the link to the leader is reset, the server closes its clients
+  immediately. If the link is silent, the server and the leader notice it after ``sync_limit`` ticks.
+* In each tick a leader checks that a quorum follows it. If not, it closes its clients and looks for a leader.
+* A server without a leader immediately joins a leader that it reaches. If there is no leader, one of the
+  servers leads after the time of an election (:mod:`.elections`).
 * A new leader commits the proposed entries of its own log, with their old zxids. All other proposed entries
-  are lost. Then its epoch begins.
-* A server that joins gets everything that its leader has committed.
-* A change of the members counts once it is committed. A leader that does not vote any more resigns, and its
-  followers lose it. A server whose role changes closes its clients and begins anew.
-* A control of a test has taken effect when the call returns. The time that servers need to notice passes on
-  the clock.
+  are lost. Then the epoch of the new leader begins.
+* A server that joins a leader gets all entries that this leader has committed.
+* A change of the members counts when it is committed. A leader that has no vote any more resigns, and its
+  followers have no leader. A server whose role changes closes its clients and starts again.
+* A control of a test has its effect before the call returns. But the time that servers need to notice it must
+  pass on the clock.
 """
 
 from __future__ import annotations
@@ -44,43 +44,42 @@ from .serving import most_outstanding
 from .timing import Timing
 
 Pending: TypeAlias = Literal["lost", "applied"]
-"""The fate of proposed, uncommitted writes when their leader dies."""
+"""The fate of proposed, uncommitted writes if their leader dies."""
 
 
 class Periodic(Protocol):
-    """Acts from time to time, like a nemesis.
+    """An object that acts from time to time, like a nemesis.
 
-    :ivar next_act: the time of its next action, in ms.
+    :ivar next_act: the time of the next action, in ms.
     """
 
     next_act: int
 
     def act(self) -> None:
-        """Do the next thing."""
+        """Do the next action."""
 
 
 class Ensemble:
-    """
-    Raises :class:`SettingsError` for settings that are only for a single server.
+    """The servers of an ensemble, and all that happens between them.
 
-    :param members: the servers, by their lines in the configuration.
-    :param epoch: the wall-clock time in ms since the epoch. The first epoch of zxids is made from it, so
-        that zxids of a later process are higher.
-    :param secret: the secret from which the passwords of sessions are made, the same on all servers; random
-        by default.
+    :param members: the lines of the servers in the configuration.
+    :param epoch: the wall-clock time in ms since the epoch. The number of the first epoch is made from it, so
+        that a later process has higher zxids.
+    :param secret: the secret from which all servers make the passwords of sessions; random by default.
+    :raises SettingsError: a setting is only for a single server.
     :ivar now: the latest time from any caller, in ms.
     :ivar epoch: the number of the last epoch of zxids.
     :ivar log: the committed and the proposed entries.
-    :ivar links: which servers reach each other.
+    :ivar links: the links between the servers.
     :ivar redirects: the sessions that a test moves to another server.
-    :ivar holding: the messages that a test holds back: ``proposals``, ``acks`` or nothing.
-    :ivar config: the members, by the last committed change.
-    :ivar elections: finds the next leader.
+    :ivar holding: the messages that a test holds: ``proposals``, ``acks`` or None.
+    :ivar config: the members after the last committed change.
+    :ivar elections: the object that finds the next leader.
     :ivar is_controlled: whether a test controls any of the servers over HTTP.
-    :ivar nemesis: the source of random faults, if a test wants one.
-    :ivar copied: the numbers of servers that got a copy of a tree instead of the entries that they had
+    :ivar nemesis: the source of random faults; None without such faults.
+    :ivar copied: the numbers of the servers that got a copy of a tree in place of the entries that they had
         missed.
-    :ivar on_change: called when a server's role changes, with the server and the change in words.
+    :ivar on_change: called when the role of a server changes, with the server and a text.
     """
 
     def __init__(
@@ -118,7 +117,8 @@ class Ensemble:
     # --- questions ---------------------------------------------------------------------------------------
 
     def member(self, number: int) -> Member:
-        """
+        """Return the server with a number.
+
         :raises ValueError: there is no such server.
         """
         try:
@@ -129,7 +129,7 @@ class Ensemble:
             ) from None
 
     def leaders(self) -> list[Leader]:
-        """List the leaders, the latest first. An old leader may not know yet that it was replaced."""
+        """Return the leaders, the latest first. An old leader may not yet know that it was replaced."""
         parts = [member.leader for member in self.members.values() if member.leads]
         return sorted((part for part in parts if part is not None), key=lambda part: -part.number)
 
@@ -140,7 +140,7 @@ class Ensemble:
     def leader(self) -> Leader:
         """Return the leader of the latest epoch.
 
-        :raises EnsembleError: if nobody leads.
+        :raises EnsembleError: no server leads.
         """
         if (leader := self.current_leader()) is not None:
             return leader
@@ -155,7 +155,7 @@ class Ensemble:
         return bool(self.elections.able([m for m in self.members.values() if m.up and not m.frozen]))
 
     def password_of(self, session_id: int) -> bytes:
-        """Return the password of a session, 16 bytes, which each server can compute."""
+        """Return the password of a session, which has 16 bytes. Each server can compute it."""
         return hmac.digest(self._secret, session_id.to_bytes(8, signed=True), hashlib.sha256)[:16]
 
     def knows(self, session_id: int, password: bytes | None) -> bool:
@@ -167,7 +167,7 @@ class Ensemble:
     # --- the log -----------------------------------------------------------------------------------------
 
     def enter(self, proposal: Proposal) -> None:
-        """Enter what is committed."""
+        """Add a committed entry to the log."""
         self.log.commit(proposal, (member.position for member in self.members.values()))
         if proposal.config is not None:
             self._adopt(proposal.config)
@@ -182,9 +182,9 @@ class Ensemble:
             leader.is_kept &= config.keeps(leader.member.address)
 
     def bring_up(self, member: Member, upto: int) -> None:
-        """Bring a server that has no clients forward in the log.
+        """Let a server that has no clients apply the entries that it has missed.
 
-        :param upto: the least number of entries that it must have.
+        :param upto: the least number of entries that the server must have afterwards.
         """
         if member.position < self.log.first_kept:
             self.copied.add(member.number)
@@ -194,7 +194,7 @@ class Ensemble:
         member.logged = member.position
 
     def newest_tree(self) -> DataTree:
-        """Return the tree of the most advanced server."""
+        """Return the tree of the server that has applied the most entries."""
         return max(self.members.values(), key=lambda member: member.position).engine.tree
 
     def flush(self) -> None:
@@ -203,18 +203,18 @@ class Ensemble:
             member.flush()
 
     def tell(self, member: Member, text: str) -> None:
+        """Report a change of a server's role."""
         self.on_change(member, text)
 
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
-        """Return the time at which to call :meth:`advance`; :data:`NEVER` if nothing is due."""
+        """Return the time in ms at which to call :meth:`advance`; :data:`NEVER` if nothing will be due."""
         return min((when for when, _ in self._due()), default=NEVER)
 
     @property
     def least_delay(self) -> int:
-        """The shortest delay with which a server takes its messages, in ms; :data:`NEVER` if servers take
-        them at once."""
+        """The shortest delay of messages to a server, in ms; :data:`NEVER` if there is no delay."""
         return min((member.delay for member in self.members.values() if member.delay), default=NEVER)
 
     def advance(self, now: int) -> None:
@@ -229,7 +229,7 @@ class Ensemble:
         self.flush()
 
     def _due(self) -> Iterator[tuple[int, Callable[[], object]]]:
-        """Yield the due work with its times. Work for the same time is done in this order."""
+        """Yield all planned work with its times. Work with the same time is done in this order."""
         for member in self.members.values():
             if member.report_at < NEVER and not member.frozen:
                 yield int(member.report_at), partial(self._report, member)
@@ -263,7 +263,9 @@ class Ensemble:
     def _take_late(self, member: Member) -> None:
         leader = member.leader
         member.go_on()
-        if member.leader is not leader:  # what it took has changed the members, and its part
+        if (
+            member.leader is not leader
+        ):  # an applied entry has changed the members, and the role of the server
             self.settle()
 
     def _check(self, leader: Leader) -> None:
@@ -273,7 +275,7 @@ class Ensemble:
             self._resign(leader, "the members have changed, and it cannot lead them")
 
     def _watch_quorum(self, leader: Leader) -> None:
-        """Note when a leader finds that it has no quorum: it checks each tick of its own time."""
+        """Plan the time at which a leader finds that it has no quorum: in each tick of its own time."""
         if leader.is_kept and self.config.has_quorum(leader.followers):
             leader.next_check = None
         elif leader.next_check is None:
@@ -294,11 +296,11 @@ class Ensemble:
     # --- roles -------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start, once all servers have their services: all run, and the last voting server leads."""
+        """Start, after all servers have got their services. All run, and the last voting server leads."""
         first = self.epoch + 1 << 32
         self._begin_with(Configuration(self.config.members, first if self._settings.reconfig_enabled else 0))
         self._lead(self.members[max(filter(self.config.may_lead, self.config.voters))])
-        for member in self.members.values():  # as if each had got the tree of the leader
+        for member in self.members.values():  # as if each server had got the tree of the leader
             member.engine.zxid = first
 
     def _begin_with(self, config: Configuration) -> None:
@@ -309,7 +311,7 @@ class Ensemble:
             member.engine.tree.configure(config.text.encode(), config.version, member.engine.time)
 
     def name_clients(self) -> None:
-        """Add the address for clients to the lines of servers that lack it."""
+        """Add the address for clients to each line of a server that has no such address."""
         named = {
             number: attrs.evolve(line, client=line.client or self.members[number].client_address)
             for number, line in self.config.members.items()
@@ -317,7 +319,7 @@ class Ensemble:
         self._begin_with(Configuration(named, self.config.version))
 
     def settle(self) -> None:
-        """Apply the immediate consequences of a change of the links or the servers."""
+        """Do what follows immediately from a change of the links or the servers."""
         for member in self.members.values():
             leader = member.leader
             if leader is None or leader.member is member:
@@ -342,8 +344,7 @@ class Ensemble:
         self.flush()
 
     def _is_reset(self, member: Member, leader: Leader) -> bool:
-        """Return whether a server notices at once that it has no leader, because its link was reset or the
-        leader has closed its end."""
+        """Return whether the link was reset, or the leader has closed it. A server notices this directly."""
         if self.links.is_cut(member, leader.member):
             return self.links.is_reset(member, leader.member)
         return leader.member.leader is not leader
@@ -356,7 +357,7 @@ class Ensemble:
             member.leave("it has lost its leader")
 
     def _join(self) -> None:
-        """Let servers without a leader follow a leader that they reach."""
+        """Let each server without a leader follow a leader that it reaches."""
         for member in self.elections.lookers():
             for leader in self.leaders():
                 is_reached = not leader.member.frozen and self.elections.hear_each_other(
@@ -378,26 +379,26 @@ class Ensemble:
         self.holding = None
         self.bring_up(member, self.log.committed)
         for proposal in self.elections.proposed(member):
-            proposal.asker = None  # whose connection is gone
+            proposal.asker = None  # the connection of the asker is closed
             self.enter(proposal)
             member.apply(proposal)
         member.logged = member.position
         self.log.proposed.clear()
         self.epoch += 1
-        if member.votes:  # or what was proposed has ended that
+        if member.votes:  # false if a proposed entry has removed the vote
             member.lead(Leader(self, member, self.epoch, self.now))
         self.settle()
 
     def _resign(self, leader: Leader, reason: str) -> None:
-        """End the part of a leader. Followers that notice stop serving, too; the others do so later."""
+        """End the part of a leader. Followers that notice it stop serving too. The others stop later."""
         leader.member.leave(reason)
         self.settle()
 
     def expire(self, session_id: int, now: int) -> None:
-        """End a session at the leader, or a local one at its server, as if its timeout had passed.
+        """End a session as if its timeout had passed: a local session at its server, others at the leader.
 
-        :raises EnsembleError: if nobody leads.
-        :raises LookupError: if the leader knows no such session.
+        :raises EnsembleError: no server leads.
+        :raises LookupError: the leader knows no such session.
         """
         self.now = max(self.now, now)
         for member in self.members.values():
@@ -411,12 +412,12 @@ class Ensemble:
             raise LookupError(f"there is no session {session_text(session_id)}")
         leader.expire(session, self.now)
 
-    # --- what a test does to it --------------------------------------------------------------------------
+    # --- the controls of a test --------------------------------------------------------------------------
 
     def lag(self, member: Member, upto: int | None = None, delay: int = 0) -> None:
         """Let a server stop at a zxid, or apply its messages late, until :meth:`catch_up`.
 
-        :param upto: the zxid; by default its last applied zxid, unless there is a delay.
+        :param upto: the last zxid to apply. By default it is the last applied zxid if there is no delay.
         :param delay: the delay in ms.
         """
         member.lag(member.engine.zxid if upto is None and not delay else upto, delay)
@@ -431,7 +432,7 @@ class Ensemble:
         self.settle()
 
     def partition(self, groups: Sequence[Iterable[Member]], silent: bool) -> None:
-        """Cut all links between servers of different groups. Servers that are not named are one more group.
+        """Cut all links between servers of different groups. Servers that no group names are one more group.
 
         :raises ValueError: a server is in two groups.
         """
@@ -444,7 +445,7 @@ class Ensemble:
         self.settle()
 
     def hold_up(self, member: Member) -> None:
-        """Delay everything that a server sends to other servers. Their messages arrive.
+        """Delay all messages from a server to other servers. Messages of the others to this server arrive.
 
         :raises EnsembleError: the server leads.
         """
@@ -456,16 +457,16 @@ class Ensemble:
         self.settle()
 
     def release_up(self, members: Iterable[Member]) -> None:
-        """End :meth:`hold_up`: the messages of these servers arrive."""
+        """End :meth:`hold_up`. The delayed messages of these servers arrive."""
         for member in members:
             member.is_held_up = False
             member.go_on()
         self.settle()
 
     def freeze(self, member: Member) -> None:
-        """Freeze a process: it reads and writes nothing, and its clocks stop.
+        """Freeze a process. It reads and writes nothing, and its clocks stop.
 
-        :raises EnsembleError: it does not run.
+        :raises EnsembleError: the process does not run.
         """
         if not member.up:
             raise EnsembleError(f"server {member.number} is down: start it first")
@@ -473,20 +474,19 @@ class Ensemble:
         self.settle()
 
     def thaw(self, member: Member) -> None:
-        """Let a process continue. A leader that was replaced still leads until its next check, a tick
-        later."""
+        """Let a process continue. A leader that was replaced still leads until its next check."""
         member.thaw()
         if member.leads and member.leader is not None:
             member.leader.next_check = None
-            member.leader.started = self.now  # its checks go on from here
+            member.leader.started = self.now  # its checks continue from this time
             for follower in list(member.leader.followers.values()):
-                follower.go_on()  # signs of life that have arrived come before what is due
+                follower.go_on()  # signs of life that have arrived come before due work
             member.leader.advance(self.now)
         self.settle()
 
     def kill(self, member: Member, pending: Pending | None = None) -> None:
-        """Kill a process: its connections are closed, and its port refuses new ones. Does nothing if it does
-        not run.
+        """Kill a process. Its connections are closed, and its port refuses new clients. If the process does
+        not run, do nothing.
 
         :param pending: for a leader, the fate of uncommitted writes. By default the logs of the other
             servers decide.
@@ -512,9 +512,9 @@ class Ensemble:
         self.tell(member, "is down")
 
     def start(self, member: Member) -> None:
-        """Start a process that was killed; it has its log, and no connections.
+        """Start a process that was killed. It has its log, but no connections.
 
-        :raises EnsembleError: it runs already.
+        :raises EnsembleError: the process runs already.
         """
         if member.up:
             raise EnsembleError(f"server {member.number} runs already")
@@ -527,7 +527,7 @@ class Ensemble:
         self.settle()
 
     def add(self, address: ServerAddress) -> Member:
-        """Make a further process. It does not run yet.
+        """Make a further process, which does not yet run.
 
         :raises MemberError: its number does not fit the numbers of the others.
         """
@@ -537,16 +537,16 @@ class Ensemble:
         return member
 
     def bring_in(self, member: Member) -> None:
-        """Give a new process the data of the others, once it has its service."""
+        """Give a new process the data of the others, after it has got its service."""
         member.copy(max(self.members.values(), key=lambda other: other.position))
-        member.observes = not member.address.votes  # what it says of itself, until it is told otherwise
+        member.observes = not member.address.votes  # its own line counts until the log has another one
         self.copied.add(member.number)
         self._adopt(self.config)
 
     def elect(self, member: Member | None = None) -> None:
-        """Let the leader resign, if there is one, and begin another epoch at once.
+        """Let the leader resign, and begin another epoch immediately.
 
-        :param member: the new leader; by default another server than before, if one has the whole log.
+        :param member: the new leader. By default another server than before leads, if one has the whole log.
         :raises EnsembleError: there is no quorum, or the server cannot lead it.
         """
         before = self.leaders()[0].member if self.leaders() else None
@@ -564,8 +564,8 @@ class Ensemble:
         self._lead(candidate)
 
     def move(self, session_id: int, member: Member) -> None:
-        """Move the client of a session to another server: its connection is closed, and all other servers
-        refuse it until it has come there.
+        """Move the client of a session to another server. Its connection is closed, and all other servers
+        refuse the client until it has connected to that server.
 
         :raises EnsembleError: that server serves no clients.
         """
@@ -585,12 +585,12 @@ class Ensemble:
         self.flush()
 
     def hold(self, what: Literal["proposals", "acks"]) -> None:
-        """Keep writes as proposals: no other server gets them, or other servers get them and do not
-        acknowledge them."""
+        """Commit no writes. If ``what`` is ``proposals``, no other server gets the proposed writes; if it is
+        ``acks``, the other servers get them but do not acknowledge them."""
         self.leader()
         self.holding = what
 
     def release_acks(self) -> None:
-        """End :meth:`hold`: the proposed entries are committed."""
+        """End :meth:`hold`. The proposed entries are committed."""
         self.holding = None
         self.settle()

@@ -1,6 +1,6 @@
 """A pretend ensemble on the network: several servers in one trio run, and the time that they share.
 
-Nothing is replicated: all servers are in this process, and their data ends with it.
+Data is not replicated: all servers are in this process, and their data ends with the process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .status import ReportingService
 from .timing import Timing
 
 _SHARE = 0.0005
-"""Seconds of turns of one server before the other servers have their turns."""
+"""The time in seconds that turns of one server may take before the other servers have their turns."""
 _PORTS = ("port", "secure_port", "admin_port", "metrics_port")
 
 
@@ -40,13 +40,14 @@ class MemberServer(MonitoredServer):
     ensemble_host: EnsembleHost
 
     def close_port(self) -> None:
-        """Refuse clients. If the servers are controlled over HTTP, the last one keeps listening and answers
-        only HTTP. Otherwise nobody could start a server again."""
+        """Refuse clients. If a test controls the servers over HTTP, the last server still listens, and
+        answers only HTTP. Otherwise the test could not start a server again."""
         self.service.refusing = True
         if self.ensemble_host.any_runs or not self.service.is_controlled:
             super().close_port()
 
     def open_port(self) -> None:
+        """Accept clients again."""
         super().open_port()
         self.ensemble_host.close_ports()
 
@@ -54,11 +55,12 @@ class MemberServer(MonitoredServer):
 class EnsembleHost:
     """The servers of an ensemble, with their sockets.
 
-    :param settings: the settings of all servers. The first server gets a named port, the second the next
-        port, and so on.
-    :param members: their lines in the configuration. If each has another port for clients, these count.
-    :param http: as for :class:`pyzk.server.net.server.Server`.
-    :ivar servers: the servers by number, from 1.
+    :param settings: the settings of all servers. The first server gets a port of the settings, the second
+        server the next port, and so on.
+    :param members: the lines of the servers in the configuration. If all their ports for clients differ, the
+        servers get these ports.
+    :param http: the function that makes the HTTP server, as for :class:`pyzk.server.net.server.Server`.
+    :ivar servers: the servers, by number.
     """
 
     def __init__(
@@ -84,24 +86,25 @@ class EnsembleHost:
 
     @property
     def any_runs(self) -> bool:
-        """Whether any server is up."""
+        """Whether any server runs."""
         return any(member.up for member in self.ensemble.members.values())
 
     def close_ports(self) -> None:
-        """Close the ports of servers that are down. One of them may have been the last."""
+        """Close the ports of servers that are down. One of these ports may still be open, because its server
+        was the last that ran."""
         for number, server in self.servers.items():
             if server.is_listening and not self.ensemble.members[number].up:
                 server.close_port()
 
     @property
     def url(self) -> str | None:
-        """The URL of HTTP for all servers, at the first one that listens; None if none does."""
+        """The URL of HTTP for all servers, at the first server that listens; None if no server listens."""
         servers = list(self.servers.values())
         return next((server for server in servers if server.is_listening), servers[0]).url
 
     @property
     def hosts(self) -> str:
-        """The connect string."""
+        """The connect string of all servers."""
         return ",".join(server.hosts for server in self.servers.values())
 
     async def run(self, *, task_status: trio.TaskStatus[EnsembleHost] = trio.TASK_STATUS_IGNORED) -> None:
@@ -118,7 +121,7 @@ class EnsembleHost:
             task_status.started(self)
 
     def add(self, address: ServerAddress) -> MemberServer:
-        """Make a further server. It listens, and does not run yet.
+        """Make a further server. It listens, but does not yet run.
 
         :raises OSError: its address cannot be bound.
         """
@@ -169,27 +172,27 @@ class EnsembleHost:
             server.advance(now)
 
     async def _keep_time(self) -> None:
-        """Do everything that is due for the ensemble. Each server keeps its own time besides."""
+        """Do everything that is due for the ensemble. Each server does its own due work itself."""
         half = max(1, self._settings.tick_time // 2) / 1000
         while True:
             now = self.clock.now()
-            # A sign of life makes a new deadline, at a multiple of half a tick at the earliest
+            # A sign of life makes a new deadline. The earliest one is at the next multiple of half a tick.
             step = (now // half + 1) * half
-            if step <= now:  # rounding
+            if step <= now:  # because of rounding
                 step += half
             due = self.ensemble.next_deadline()
             if (delay := self.ensemble.least_delay) < NEVER:
-                step = min(step, now + delay / 1000)  # nothing that comes meanwhile is due earlier
+                step = min(step, now + delay / 1000)  # messages that come meanwhile are not due earlier
             await self.clock.sleep_until(min(step, due / 1000) if due < NEVER else step)
             try:
-                self.receive()  # what has arrived already counts as a sign of life
+                self.receive()  # all input that has arrived counts as a sign of life
                 self.ensemble.advance(milliseconds(self.clock.now()))
             except Exception:
                 report("some due work of the ensemble was not done; it follows later")
 
 
 def _each(settings: Settings, members: Sequence[ServerAddress]) -> Iterator[Settings]:
-    """Yield the settings of each server. All are on one machine, so each needs its own ports."""
+    """Yield the settings of each server. All servers are on one machine, so each needs its own ports."""
     written = {member.client_port for member in members}
     for index, member in enumerate(members):
         ports = {name: getattr(settings, name) for name in _PORTS}

@@ -1,19 +1,20 @@
-"""The leader's part: it turns each write into an entry of the log, and keeps the clocks of all sessions.
+"""The part of the leader: it makes an entry of the log from each write, and keeps the clocks of all sessions.
 
-A new leader is a new object: its epoch is higher, its clocks start afresh, its first check for containers
+A new leader is a new object: its epoch is higher, its clocks start again, and its first check for containers
 comes one whole interval later (ensemble.md 2.10, 3.12, 5.4). The rules:
 
-* Writes are prepared one after the other. Each is checked against the state after all earlier writes,
-  including those that are proposed but not yet committed. Refused writes take a zxid too.
-* An entry is committed once a quorum has it, in the order of the log, and then sent to every server that
-  follows.
-* While entries are committed and applied at once, they are prepared in the tree of the leader's own server,
-  and there is no other tree. Otherwise (``hold_acks``, a server that lags ...) they are prepared in a copy,
-  so that proposed entries are visible nowhere.
+* Writes are prepared one after the other. Each write is checked against the state after all earlier writes,
+  also after writes that are proposed but not yet committed. Refused writes take a zxid too.
+* An entry is committed when a quorum has it. Entries are committed in the order of the log. Then they are
+  sent to every follower.
+* While entries are committed and applied immediately, they are prepared in the tree of the leader's own
+  server. Otherwise (after ``hold_acks``, or if a server lags) entries are prepared in a copy of this tree, so
+  that no client sees proposed entries.
 * The leader's messages to a server (entries, and answers to a sync or a re-attach) arrive in their order.
-* A sync is answered when everything that was proposed at its arrival is committed. For a client of the
-  leader's own server it is answered at once (3.8).
-* A write of a session at another server than its owner's is dropped; a closeSession is carried out (2.2).
+* A sync is answered when all entries that were proposed at its arrival are committed. A sync of a client of
+  the leader's own server is answered immediately (3.8).
+* If a write comes from a server that does not own the session any more, the write is dropped. A closeSession
+  from such a server is carried out (2.2).
 """
 
 from __future__ import annotations
@@ -55,14 +56,15 @@ _MULTI, _RECONFIG = OpCode.MULTI.value, OpCode.RECONFIG.value
 
 
 class Newcomer(Asker, Protocol):
-    """A client at a server that wants a session."""
+    """A client that asks for a session at a server."""
 
     @property
-    def member(self) -> Member: ...
+    def member(self) -> Member:
+        """The server of the client."""
 
 
 class _Served(dict[int, Client]):
-    """Which sessions are connected, at any server."""
+    """The sessions that have a connection at any server. Only ``in`` works."""
 
     def __init__(self, ensemble: EnsembleView) -> None:
         super().__init__()
@@ -73,21 +75,22 @@ class _Served(dict[int, Client]):
 
 
 class Leader(Engine):
-    """
+    """The leader of one epoch.
+
     :param number: the number of the epoch.
     :ivar member: the server that leads.
-    :ivar followers: all servers that follow, itself included, by number.
-    :ivar owners: the last server of each session that was attached again.
+    :ivar followers: the followers and the leader's own server, by number.
+    :ivar owners: the last server of each session that has re-attached.
     :ivar outstanding: the proposed, uncommitted entries, the oldest first.
-    :ivar committed: the number of committed entries that it knows of. An old leader does not know what the
-        next leader commits.
-    :ivar began: when it began to lead, in ms.
-    :ivar proposal_sizes: the bytes of the last, the smallest and the largest proposed request; -1 before the
-        first.
-    :ivar next_check: when the leader finds that no quorum follows any more, in ms; None while a quorum
-        follows.
-    :ivar is_kept: whether the committed members let it lead. Otherwise it commits nothing more, and ends
-        when its server applies the change of the members, or at its next check (ensemble.md 10.3).
+    :ivar committed: the number of committed entries that the leader knows. An old leader does not know the
+        entries that the next leader commits.
+    :ivar began: the time in ms at which the leader began to lead.
+    :ivar proposal_sizes: the sizes in bytes of the last, the smallest and the largest proposed request; -1
+        before the first request.
+    :ivar next_check: the time in ms at which the leader finds that no quorum follows any more; None while a
+        quorum follows.
+    :ivar is_kept: whether the committed members allow the leader to lead. If not, it commits nothing more,
+        and ends when its server applies the change of the members, or at its next check (ensemble.md 10.3).
     """
 
     def __init__(self, ensemble: EnsembleView, member: Member, number: int, now: int) -> None:
@@ -109,9 +112,9 @@ class Leader(Engine):
         self.began = now
         self.proposal_sizes = (-1, -1, -1)
         self.on_txn = self._take_txn
-        self._txn: Txn | None = None  # made just now
-        self._changes: list[Iterable[Change]] = []  # what it has changed
-        self._config: Configuration | None = None  # which members it has made
+        self._txn: Txn | None = None  # the transaction that was just made
+        self._changes: list[Iterable[Change]] = []  # the changes of this transaction
+        self._config: Configuration | None = None  # the configuration after this transaction
         for session in engine.tracker.known_to_all():
             self.sessions.add(Session(session.id, session.timeout, session.password), now)
 
@@ -124,7 +127,10 @@ class Leader(Engine):
         self.tree = self.reaper.tree = tree  # type: ignore[assignment]
 
     def _arrange_tree(self, may_be_own: bool) -> bool:
-        """Choose the tree in which the next write is prepared; True if it is the server's own tree."""
+        """Choose the tree in which the next write is prepared.
+
+        :returns: True for the tree of the leader's own server.
+        """
         member, own = self.member, self.member.engine.tree
         if not self.outstanding and not member.stream:
             self._prepare_in(own)
@@ -137,7 +143,7 @@ class Leader(Engine):
     def _prepare(self, act: Callable[[], T], asker: Asker | None = None, op: int | None = None) -> T:
         """Make one transaction, and propose it.
 
-        :param act: returns its result.
+        :param act: the function that makes the transaction and returns its result.
         :param op: the operation. A change of the members may need more servers than follow now.
         """
         in_place = self._arrange_tree(op != _RECONFIG)
@@ -168,19 +174,19 @@ class Leader(Engine):
         self._txn = txn
 
     def fire(self, changes: Iterable[Change]) -> None:
-        """Keep the changes of a transaction. Watches fire when the servers apply it."""
+        """Keep the changes of a transaction. Watches fire when the servers apply the transaction."""
         self._changes.append(changes)
 
-    # --- what the servers ask ----------------------------------------------------------------------------
+    # --- messages from the servers -----------------------------------------------------------------------
 
     def request(self, request: Waiting) -> None:
-        """Take a write or a sync of a client."""
+        """Process a write or a sync of a client."""
         member, connection, op = request.member, request.connection, request.op
         session_id = connection.session_id
         if op == SYNC:
             self._sync(request)
             return
-        if self.sessions.get(session_id) is None and not request.is_local:  # the end of it is on its way
+        if self.sessions.get(session_id) is None and not request.is_local:  # the session is over
             self._send_behind(member, request.drop)
             return
         request.is_from_elsewhere = op != CLOSE_SESSION and not self.is_owner(member, session_id)
@@ -194,7 +200,7 @@ class Leader(Engine):
             return
         now = self.ensemble.now
         self._prepare(lambda: super(Leader, self).handle(connection, op, request.frame, now), request, op)
-        if self.zxid == before:  # it cannot be decoded: refused without a transaction
+        if self.zxid == before:  # the request cannot be decoded: it is refused without a transaction
             self._send(member, request.answer)
 
     def _refuse_ephemeral(self, request: Waiting, place: int) -> Result:
@@ -241,7 +247,7 @@ class Leader(Engine):
         return GetDataResponse(effect.data, node.stat()).encode()
 
     def handle(self, client: Client, op: int, frame: bytes, now: int) -> Result:
-        """Process a request without a connection: a test loads a tree."""
+        """Process a request that has no connection, for a test that loads a tree."""
         self.ensemble.now = now
         if op not in WRITES:
             return super().handle(client, op, frame, now)
@@ -256,6 +262,8 @@ class Leader(Engine):
             self._send_behind(member, request.answer)
 
     def open_session(self, session_id: int, timeout: int, asker: Newcomer) -> None:
+        """Open a session with a timeout in ms."""
+
         def open_it() -> None:
             self.zxid += 1
             password = self.ensemble.password_of(session_id)
@@ -269,7 +277,8 @@ class Leader(Engine):
     ) -> None:
         """Attach a session at another server, or again at the same server.
 
-        :param answer: called with whether the session lives, at its place among the messages to that server.
+        :param answer: a function that is called with True if the session still exists. The call is a message
+            to that server, and arrives in order with its other messages.
         """
         session = self.sessions.get(session_id)
         if session is not None:
@@ -282,6 +291,7 @@ class Leader(Engine):
             self._send(member, lambda: answer(session is not None))
 
     def is_owner(self, member: Member, session_id: int) -> bool:
+        """Return whether a session belongs to a server."""
         return self.owners.get(session_id, member) is member
 
     def heard_of(self, session_id: int, now: int) -> None:
@@ -291,7 +301,7 @@ class Leader(Engine):
             self.sessions.touch(session, now)
 
     def _send_behind(self, member: Member, message: Callable[[], object]) -> None:
-        """Send the answer when all present proposals are committed."""
+        """Send a message to a server when all present proposals are committed."""
         if self.outstanding:
             self.outstanding[-1].then.append(lambda: self._send(member, message))
         else:
@@ -301,12 +311,14 @@ class Leader(Engine):
         member.receive(message)
         self.ensemble.flush()
 
-    # --- what it does by itself --------------------------------------------------------------------------
+    # --- transactions without a request ------------------------------------------------------------------
 
     def expire(self, session: Session, now: int) -> None:
+        """End a session as at its timeout, with a transaction."""
         self._prepare(lambda: super(Leader, self).expire(session, now))
 
     def end_session(self, session: Session, expired: bool, request: bytes = NO_REQUEST) -> None:
+        """End a session, and forget its server."""
         super().end_session(session, expired, request)
         self.owners.pop(session.id, None)
         self.ensemble.redirects.end(session.id)
@@ -315,11 +327,13 @@ class Leader(Engine):
         self._prepare(lambda: super(Leader, self)._reap(path))
 
     def refuse(self, code: int, session_id: int, request: bytes = NO_REQUEST) -> int:
+        """Refuse a write with a transaction."""
         return self._prepare(lambda: super(Leader, self).refuse(code, session_id, request))
 
     def replace_tree(
         self, effect: Replace, zxid: int, prepared: tuple[DataTree, list[Change]] | None = None
     ) -> None:
+        """Replace the tree of all servers, in one transaction."""
         self._prepare(lambda: super(Leader, self).replace_tree(effect, zxid, prepared))
 
     # --- proposing and committing ------------------------------------------------------------------------
@@ -330,7 +344,7 @@ class Leader(Engine):
         self.go_on()
 
     def go_on(self) -> None:
-        """Send proposals to the servers that they reach now, and commit the entries that a quorum has."""
+        """Send proposals to the servers that can be reached now, and commit the entries that a quorum has."""
         reached = [member for member in self.followers.values() if not member.is_cut_off]
         for member in reached:
             member.logged = self.committed
@@ -342,13 +356,14 @@ class Leader(Engine):
             self._commit(self.outstanding.popleft())
 
     def _has_quorum(self, proposal: Proposal | None = None) -> bool:
-        """Return whether enough servers acknowledge a proposal now, or would acknowledge any."""
+        """Return whether enough servers acknowledge a proposal now; without a proposal, whether enough
+        servers would acknowledge one."""
         if self.member.frozen or not self.is_kept:
             return False
         acks = {number for number, member in self.followers.items() if member.answers}
         if proposal is not None:
             acks &= proposal.holders
-            if proposal.config is not None and not proposal.config.has_quorum(acks):  # it needs one of each
+            if proposal.config is not None and not proposal.config.has_quorum(acks):  # old and new quorum
                 return False
         return self.ensemble.config.has_quorum(acks)
 

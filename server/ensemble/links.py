@@ -1,4 +1,4 @@
-"""The links between servers, in pairs."""
+"""The links between pairs of servers."""
 
 from __future__ import annotations
 
@@ -7,41 +7,45 @@ from typing import Protocol
 
 
 class Numbered(Protocol):
-    """A server, of which its number counts."""
+    """The part of a server that this module uses."""
 
     @property
-    def number(self) -> int: ...
+    def number(self) -> int:
+        """The number of the server."""
 
 
 class Links:
-    """At first all links work. A cut link is silent, or was reset; then both ends notice at once.
+    """The links that work and the links that are cut. At first all links work. A cut link is silent or was
+    reset. If it was reset, both ends notice it immediately.
 
-    :ivar are_whole: whether no link is cut.
+    :ivar are_whole: whether all links work.
     """
 
     def __init__(self) -> None:
-        self._cuts: dict[frozenset[int], bool] = {}  # whether silently, by the pair
+        self._cuts: dict[frozenset[int], bool] = {}  # cut pairs of servers; True: the link is silent
         self.are_whole = True
 
     def is_cut(self, one: Numbered, other: Numbered) -> bool:
+        """Return whether the link between two servers is cut."""
         return frozenset((one.number, other.number)) in self._cuts
 
     def is_reset(self, one: Numbered, other: Numbered) -> bool:
+        """Return whether the link between two servers is cut and was reset."""
         return not self._cuts.get(frozenset((one.number, other.number)), True)
 
     def is_apart(self, member: Numbered) -> bool:
-        """Return whether a server is cut off from any other."""
+        """Return whether a server is cut off from any other server."""
         return any(member.number in pair for pair in self._cuts)
 
     def cuts_of(self, member: Numbered) -> Iterator[tuple[int, bool]]:
-        """Yield the number of each server that this server is cut off from, and whether silently."""
+        """Yield the number of each server from which a server is cut off, and whether the link is silent."""
         for pair, silent in self._cuts.items():
             if member.number in pair:
                 [other] = pair - {member.number}
                 yield other, silent
 
     def part(self, members: Iterable[int], groups: Sequence[Iterable[Numbered]], silent: bool) -> None:
-        """Cut the links between groups. Servers in none of them are one more group.
+        """Cut the links between groups. Servers in none of the groups are one more group.
 
         :param members: the numbers of all servers.
         :raises ValueError: a server is in two groups.

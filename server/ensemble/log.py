@@ -1,4 +1,4 @@
-"""The log: the proposed entries, and which of them are committed."""
+"""The log: the proposed entries and the committed entries."""
 
 from __future__ import annotations
 
@@ -13,38 +13,41 @@ from ..config.members import Configuration
 from ..core.txn import AnyEffect, Change, Create, Multi, SetData, Txn
 
 _KEPT, _BYTES = 1000, 16 * 2**20
-"""The number of entries, and the bytes of their data, that are kept for servers that return. A server that
-has missed more gets a copy of a tree."""
+"""The largest number of entries that are kept for servers that return, and the largest size of their data in
+bytes. A server that has missed more gets a copy of a tree."""
 
 Result: TypeAlias = tuple[int, int, bytes]
-"""A reply: zxid, error code, body."""
+"""A reply: its zxid, its error code and its body."""
 
 
 class Asker(Protocol):
-    """The receiver of the answer when an entry is applied at its server: a request, or a client that wants a
+    """An object that waits until its server has applied an entry: a request, or a client that asks for a
     session."""
 
     @property
-    def member(self) -> object: ...
+    def member(self) -> object:
+        """The server that must apply the entry."""
 
     def applied(self, proposal: Proposal) -> None:
-        """The entry has been applied at :attr:`member`."""
+        """Note that :attr:`member` has applied the entry."""
 
 
 @attrs.define(eq=False)
 class Proposal:
-    """A transaction that the leader has prepared, and that all servers apply once it is committed.
+    """A transaction that the leader has prepared. All servers apply it when it is committed.
 
-    :ivar result: the reply. It was made from the tree in which the transaction was prepared, directly after
-        it. Each server's tree is equal to that tree after the same transaction, so its own tree would give
-        the same reply, with the same Stat.
-    :ivar asker: the receiver of the answer; None once it is answered, or if there is none.
-    :ivar changes: its changes in the tree of the leader's own server, if it was prepared in that tree.
-    :ivar is_swallowed: whether it comes from a connection whose session has moved: it gets no answer, and
-        the connection closes (ensemble.md section 2.2).
-    :ivar holders: the numbers of the servers whose log has it, or will have it once they read their messages.
-    :ivar then: called by the leader when it is committed.
-    :ivar config: the new configuration, if it changes the members.
+    :ivar result: the reply. The reply was made from the tree of the leader directly after the transaction was
+        prepared. After the same transaction the tree of each server is equal to that tree, so it would give
+        the same reply with the same Stat.
+    :ivar asker: the object that waits for the entry; None if nobody waits, or after the answer.
+    :ivar changes: the changes of the tree, if the transaction was prepared in the tree of the leader's own
+        server; otherwise None.
+    :ivar is_swallowed: whether the request comes from a connection whose session has moved. Then there is no
+        answer, and the connection is closed (ensemble.md section 2.2).
+    :ivar holders: the numbers of the servers whose log has the entry, or will have it when they read their
+        messages.
+    :ivar then: the functions that the leader calls when the entry is committed.
+    :ivar config: the new configuration, if the entry changes the members; otherwise None.
     """
 
     txn: Txn
@@ -58,14 +61,16 @@ class Proposal:
 
     @property
     def zxid(self) -> int:
+        """The zxid of the transaction."""
         return self.txn.zxid
 
 
 class Log:
-    """
-    :ivar committed: how many entries are committed.
-    :ivar proposed: the other entries, in the order of their proposal.
-    :ivar on_commit: called with each committed transaction, if set.
+    """The log of an ensemble.
+
+    :ivar committed: the number of committed entries.
+    :ivar proposed: the proposed, uncommitted entries, in their order.
+    :ivar on_commit: the function that is called with each committed transaction; None at first.
     """
 
     def __init__(self) -> None:
@@ -73,22 +78,22 @@ class Log:
         self.proposed: list[Proposal] = []
         self.on_commit: Callable[[Txn], object] | None = None
         self._kept: deque[Proposal] = deque()
-        self._size = 0  # bytes of their data
+        self._size = 0  # the bytes of the data of the kept entries
 
     @property
     def last_zxid(self) -> int:
-        """The zxid of the last committed entry; 0 before the first."""
+        """The zxid of the last committed entry; 0 before the first entry."""
         return self._kept[-1].zxid if self._kept else 0
 
     @property
     def first_kept(self) -> int:
-        """The number of entries before the first kept one."""
+        """The number of entries before the first kept entry."""
         return self.committed - len(self._kept)
 
     def commit(self, proposal: Proposal, applied: Iterable[int]) -> None:
-        """Add committed entries.
+        """Add a committed entry.
 
-        :param applied: the number of entries that each server has applied. Entries that no server has
+        :param applied: for each server the number of entries that it has applied. Entries that no server has
             applied are kept.
         """
         self.committed += 1
@@ -102,9 +107,9 @@ class Log:
             self._drop(max(applied) - self.first_kept)
 
     def _drop(self, most: int) -> None:
-        """Drop the oldest entry, and more if all together are too large.
+        """Drop the oldest entry, and further entries while all together are too large.
 
-        :param most: how many may go, as some server has applied them.
+        :param most: the largest number of entries to drop, because some server has applied them.
         """
         for _ in range(most):
             self._size -= _size_of(self._kept.popleft().txn.effect)
@@ -112,12 +117,12 @@ class Log:
                 break
 
     def since(self, position: int) -> Sequence[Proposal]:
-        """List the entries after the first ``position``; all of them must be kept."""
+        """Return the entries after the first ``position`` entries. All of them must still be kept."""
         return list(islice(self._kept, position - self.first_kept, None))
 
 
 def _size_of(effect: AnyEffect) -> int:
-    """Return the bytes of what clients have sent in an effect, roughly."""
+    """Return the approximate size in bytes of the paths and the data in an effect."""
     if isinstance(effect, Multi):
         return sum(map(_size_of, effect.effects))
     return len(effect.path) + len(effect.data or b"") if isinstance(effect, Create | SetData) else 0

@@ -1,9 +1,10 @@
-"""A server's place in the ensemble: its role, its link to the leader, and its reports.
+"""The place of a server in the ensemble: its role, its link to the leader, and its reports.
 
-The link is a pair of queues, as a TCP connection is. While it is open, messages arrive at once. While it is
-silent (a partition that nobody has noticed yet, a frozen server) both ends keep their messages, which arrive
-when the link is open again. A test may delay only the messages of the server: then the server keeps them,
-and takes the leader's messages. When either end gives up, both queues are lost (ensemble.md 3.18, 6.1).
+The link is a pair of queues, like a TCP connection. While the link is open, messages arrive immediately.
+While it is silent (because of a partition that no server has noticed yet, or of a frozen server), both ends
+keep their messages. They arrive when the link is open again. A test may delay only the messages of the
+server: then the server keeps its messages, and still takes the messages of the leader. If one end gives the
+link up, both queues are lost (ensemble.md 3.18, 6.1).
 """
 
 from __future__ import annotations
@@ -42,75 +43,111 @@ class Port(Protocol):
         """Refuse all connections from now on."""
 
     def move(self, port: int) -> object:
-        """Accept clients at another port; connected clients stay."""
+        """Accept clients at another port. Connected clients stay."""
 
 
 class EnsembleView(Protocol):
     """The part of the ensemble that a server, a leader and an election use.
 
-    :class:`.ensemble.Ensemble` describes the attributes.
+    :class:`.ensemble.Ensemble` describes the attributes and the methods.
     """
 
     now: int
     is_controlled: bool
 
     @property
-    def epoch(self) -> int: ...
+    def epoch(self) -> int:
+        """The number of the last epoch."""
+
     @property
-    def timing(self) -> Timing: ...
+    def timing(self) -> Timing:
+        """The times of the ensemble."""
+
     @property
-    def config(self) -> Configuration: ...
+    def config(self) -> Configuration:
+        """The members after the last committed change."""
+
     @property
-    def members(self) -> Mapping[int, Member]: ...
+    def members(self) -> Mapping[int, Member]:
+        """The servers, by number."""
+
     @property
-    def log(self) -> Log: ...
+    def log(self) -> Log:
+        """The committed and the proposed entries."""
+
     @property
-    def links(self) -> Links: ...
+    def links(self) -> Links:
+        """The links between the servers."""
+
     @property
-    def redirects(self) -> Redirects: ...
+    def redirects(self) -> Redirects:
+        """The sessions that a test moves."""
+
     @property
-    def holding(self) -> Literal["proposals", "acks"] | None: ...
+    def holding(self) -> Literal["proposals", "acks"] | None:
+        """The messages that a test holds."""
+
     @property
-    def most_outstanding(self) -> int: ...
-    def password_of(self, session_id: int) -> bytes: ...
-    def knows(self, session_id: int, password: bytes | None) -> bool: ...
-    def enter(self, proposal: Proposal) -> None: ...
-    def bring_up(self, member: Member, upto: int) -> None: ...
-    def expire(self, session_id: int, now: int) -> None: ...
-    def tell(self, member: Member, text: str) -> None: ...
-    def flush(self) -> None: ...
-    def settle(self) -> None: ...
+    def most_outstanding(self) -> int:
+        """The number of requests that may wait at a server."""
+
+    def password_of(self, session_id: int) -> bytes:
+        """Return the password of a session."""
+
+    def knows(self, session_id: int, password: bytes | None) -> bool:
+        """Return whether a password belongs to a session id."""
+
+    def enter(self, proposal: Proposal) -> None:
+        """Add a committed entry to the log."""
+
+    def bring_up(self, member: Member, upto: int) -> None:
+        """Let a server without clients apply the entries that it has missed."""
+
+    def expire(self, session_id: int, now: int) -> None:
+        """End a session at ``now``, in ms."""
+
+    def tell(self, member: Member, text: str) -> None:
+        """Report a change of a server's role."""
+
+    def flush(self) -> None:
+        """Let all servers send their waiting output."""
+
+    def settle(self) -> None:
+        """Do what follows from a change of the links or the servers."""
 
 
 class Member:
-    """
-    :ivar number: the server's id.
-    :ivar address: its line in the configuration that it knows, or its own line if it has none there.
-    :ivar config: the configuration that it knows from its log.
-    :ivar observes: whether it is an observer. A server that is not a member (any more) is a follower without
-        a vote.
-    :ivar votes: whether it votes, by the last committed change of the members. With the weight 0 its vote
-        does not count.
+    """One server in its ensemble.
+
+    :ivar number: the number of the server.
+    :ivar address: the line of the server in the configuration that it knows; if there is no such line, the
+        line with which it was made.
+    :ivar config: the configuration that the server knows from its log.
+    :ivar observes: whether the server is an observer. A server that is no member (any more) is a follower
+        without a vote.
+    :ivar votes: whether the server votes, by the last committed change of the members. A vote with the weight
+        0 does not count.
     :ivar up: whether the process runs.
-    :ivar frozen: whether the process is frozen: it neither reads nor writes, and its clocks stop.
-    :ivar leader: the leader that the server follows, or its own part as leader; None while it looks for one.
-    :ivar stream: the leader's messages that the server has not taken yet, in order, each with the time at
-        which it was sent, in ms.
-    :ivar outbox: the server's messages that the leader has not taken yet.
-    :ivar lags: whether a test makes it apply the log late.
-    :ivar paused_at_zxid: the zxid up to which a test lets it apply the log; None for no such limit.
-    :ivar delay: the delay before it takes a message, set by a test, in ms.
-    :ivar position: the number of entries of the log that it has applied.
-    :ivar logged: the number of entries that it has.
-    :ivar epoch: the last epoch that it has served in.
-    :ivar silent_since: since when, in ms, nothing has come over its link; None if all is well.
-    :ivar is_held_up: whether its messages to other servers wait, while their messages arrive.
-    :ivar is_given_up: whether the leader has given up this server, which is frozen and does not know yet.
-    :ivar looks_since: when it began to look for a leader, in ms.
-    :ivar is_read_only: whether it has looked for so long that it serves clients that accept a read-only
-        server.
-    :ivar report_at: the time of the next report of live sessions to the leader, in ms; infinity if there are
-        none.
+    :ivar frozen: whether the process is frozen: it reads and writes nothing, and its clocks stop.
+    :ivar leader: the leader that the server follows, or its own leader object if it leads; None while it
+        looks for a leader.
+    :ivar stream: the leader's messages that the server has not yet taken, in order. Each has the time in ms
+        at which it was sent.
+    :ivar outbox: the server's messages that the leader has not yet taken.
+    :ivar lags: whether a test makes the server apply the log late.
+    :ivar paused_at_zxid: the last zxid that a test lets the server apply; None without such a limit.
+    :ivar delay: the delay in ms before the server takes a message, which a test has set.
+    :ivar position: the number of entries of the log that the server has applied.
+    :ivar logged: the number of entries of the log that the server has.
+    :ivar epoch: the last epoch in which the server has served.
+    :ivar silent_since: the time in ms since which no message has come over the link; None if messages come.
+    :ivar is_held_up: whether the messages from this server to others wait, while messages to it arrive.
+    :ivar is_given_up: whether the leader has given up this server, and the server, which is frozen, does not
+        yet know it.
+    :ivar looks_since: the time in ms at which the server began to look for a leader.
+    :ivar is_read_only: whether the server has no leader and serves clients that accept a read-only server.
+    :ivar report_at: the time in ms of the next report of live sessions to the leader; infinity if no report
+        is needed.
     :ivar has_output: whether a connection has waiting output, or must be closed.
     """
 
@@ -147,7 +184,10 @@ class Member:
         return f"<Member {self.number}: {self.role}>"
 
     def make_service(self, kind: type[MemberService], settings: Settings, **arguments: Any) -> MemberService:
-        """Make the service of this server, with the arguments of :class:`.service.Service`."""
+        """Make the service of this server.
+
+        :param arguments: the arguments of :class:`.service.Service`.
+        """
         self.service = kind(self, settings, **arguments)
         self.engine = self.service.engine
         first = self.engine.time & (2**40 - 1)
@@ -159,12 +199,13 @@ class Member:
 
     @property
     def leads(self) -> bool:
+        """Whether the server leads."""
         return self.leader is not None and self.leader.member is self
 
     @property
     def role(self) -> str:
-        """The role: ``leader``, ``follower`` or ``observer``; ``looking`` or ``read-only`` without a leader;
-        ``down`` if it does not run."""
+        """The role of the server: ``leader``, ``follower`` or ``observer``; without a leader ``looking`` or
+        ``read-only``; ``down`` if the server does not run."""
         if not self.up:
             return "down"
         if self.leader is None:
@@ -173,31 +214,36 @@ class Member:
 
     @property
     def serves(self) -> bool:
-        """Whether clients can have a session here now."""
+        """Whether clients can have a session at this server now."""
         return self.up and not self.frozen and self.leader is not None
 
     def lag(self, paused_at_zxid: int | None = None, delay: int = 0) -> None:
-        """Apply the log late from now on; without arguments at once."""
+        """Apply the log late from now on; without arguments apply it immediately.
+
+        :param paused_at_zxid: the last zxid to apply; None: there is no such limit.
+        :param delay: the delay of messages in ms.
+        """
         self.paused_at_zxid, self.delay = paused_at_zxid, delay
         self.lags = paused_at_zxid is not None or delay > 0
 
     @property
     def own_leader(self) -> Leader | None:
-        """Its part as leader, if it leads."""
+        """The leader object of this server; None if it does not lead."""
         return self.leader if self.leads else None
 
     @property
     def client_address(self) -> str:
-        """Host and port for clients."""
+        """The host and the port for clients."""
         host, port = self.service.address or (self.settings.host, self.settings.port)
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def owns(self, session_id: int) -> bool:
-        """Return whether the session was attached here last, as far as the leader knows."""
+        """Return whether a session belongs to this server, in the view of the leader: it was last attached
+        here."""
         return self.leader is not None and self.leader.is_owner(self, session_id)
 
     def timeout_for(self, request: ConnectRequest) -> int:
-        """Return the session timeout in ms that a client gets here."""
+        """Return the session timeout in ms that a client gets at this server."""
         least, most = self.settings.session_timeout_range
         return min(max(request.timeOut, least), most)
 
@@ -210,18 +256,18 @@ class Member:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the leader's messages do not reach this server's machine."""
+        """Whether the leader's messages do not reach the machine of this server."""
         leader, links = self.leader, self.ensemble.links
         return leader is None or (not links.are_whole and links.is_cut(self, leader.member))
 
     @property
     def answers(self) -> bool:
-        """Whether the server runs, and its answers reach the leader."""
+        """Whether the server runs and its answers reach the leader."""
         return self.takes and (self.leads or not self.is_held_up)
 
     @property
     def takes(self) -> bool:
-        """Whether the server runs, and the leader's messages arrive."""
+        """Whether the server runs and the leader's messages arrive."""
         return self.up and not self.frozen and not self.is_cut_off
 
     @property
@@ -231,28 +277,28 @@ class Member:
         return self.answers and leader is not None and not (leader.member.frozen or self.is_given_up)
 
     def forward(self, message: Callable[[Leader], object]) -> None:
-        """Send something to the leader."""
+        """Send a message to the leader: a function that is called with the :class:`.leader.Leader`."""
         if self.link_is_open and self.leader is not None and not self.outbox:
             message(self.leader)
         elif self.leader is not None:
             self.outbox.append(message)
 
     def receive(self, message: Proposal | Callable[[], object]) -> None:
-        """Take a message of the leader: an entry of the log, or an answer at its place between entries."""
+        """Take a message of the leader: an entry of the log, or an answer, in the order of both."""
         if self.leader is not None:
             self.stream.append((self.ensemble.now, message))
             self._take()
 
     def go_on(self) -> None:
-        """Take and send the waiting messages of the link, as far as nothing delays them."""
+        """Send and take the waiting messages of the link that are not delayed."""
         while self.outbox and self.link_is_open and self.leader is not None:
             self.outbox.popleft()(self.leader)
         self._take()
 
     @property
     def takes_at(self) -> int:
-        """The time at which it takes the next message of the leader, in ms; :data:`NEVER` if there is none,
-        or if it waits for more than time."""
+        """The time in ms at which the server takes the next message of the leader. The time is :data:`NEVER`
+        if there is no message, or if the server must also wait for another event."""
         if not (self.stream and self.takes):
             return NEVER
         sent, message = self.stream[0]
@@ -273,6 +319,7 @@ class Member:
                 message()
 
     def apply(self, proposal: Proposal) -> None:
+        """Apply an entry of the log. If the entry changes the role of the server, it closes its clients."""
         self.position += 1
         config, leader = proposal.config, self.leader
         if config is None:
@@ -282,7 +329,7 @@ class Member:
             config.keeps(leader.member.address) and self._is_observer_in(config) is self.observes
         )
         if begins_anew and not self.leads and proposal.asker is not None and proposal.asker.member is self:
-            proposal.asker = None  # a leader answers before it resigns, the others mostly do not
+            proposal.asker = None  # only the leader's server answers before it closes its clients
         self.engine.apply(proposal)
         self.configure(config)
         if begins_anew and self.leader is leader:
@@ -314,8 +361,7 @@ class Member:
     # --- signs of life -----------------------------------------------------------------------------------
 
     def heard_of(self, session: Session, now: int) -> None:
-        """Note that a client has sent something. The leader gets a report within half a tick (ensemble.md
-        2.6)."""
+        """Note a sign of life of a session. The leader gets a report within half a tick (ensemble.md 2.6)."""
         half = max(1, self.settings.tick_time // 2)
         due = (now // half + 1) * half
         session.fresh_until = due
@@ -336,10 +382,10 @@ class Member:
         for session_id in heard:
             self.leader.heard_of(session_id, now)
 
-    # --- beginning and end -------------------------------------------------------------------------------
+    # --- the begin and the end of a role -----------------------------------------------------------------
 
     def follow(self, leader: Leader) -> None:
-        """Follow this leader, with everything that it has committed."""
+        """Follow a leader. The server gets all entries that this leader has committed."""
         self._end_read_only()
         self.ensemble.bring_up(self, leader.committed)
         self.leader, self.epoch = leader, leader.number
@@ -348,15 +394,16 @@ class Member:
         self.ensemble.tell(self, f"is {self.role} of server {leader.member.number}")
 
     def lead(self, leader: Leader) -> None:
+        """Begin to lead."""
         self._end_read_only()
         self.leader, self.epoch = leader, leader.number
         self.engine.zxid = leader.number << 32
         self.ensemble.tell(self, f"is LEADER of epoch 0x{leader.number:x}")
 
     def leave(self, reason: str, *, are_told: bool = False) -> None:
-        """Stop serving: every client connection is closed, and unfinished requests are lost.
+        """Stop serving. Every connection of a client is closed, and unfinished requests are lost.
 
-        :param are_told: whether output that was already sent on the connections arrives.
+        :param are_told: whether clients still get the output that waits on their connections.
         """
         leader, self.leader = self.leader, None
         if leader is not None:
@@ -382,18 +429,19 @@ class Member:
 
     @property
     def read_only_at(self) -> int | None:
-        """The time at which it becomes read-only, in ms; None if it does not (ensemble.md 7.1)."""
+        """The time in ms at which the server becomes read-only; None if it does not (ensemble.md 7.1)."""
         is_looking = self.up and not self.frozen and self.leader is None and not self.is_read_only
         if not is_looking or not self.settings.read_only_mode:
             return None
         return self.looks_since + max(_READ_ONLY, self.settings.tick_time)
 
     def become_read_only(self) -> None:
+        """Serve clients that accept a read-only server."""
         self.is_read_only = True
         self.ensemble.tell(self, "is READ-ONLY")
 
     def _end_read_only(self) -> None:
-        """Close every connection from the time without a leader, because there is a leader now."""
+        """Close every connection that was made without a leader, because there is a leader now."""
         if self.is_read_only:
             self.is_read_only = False
             self.close_connections("the read-only server has found a leader")
@@ -402,9 +450,9 @@ class Member:
     def close_connections(
         self, reason: str, session_id: int | None = None, *, are_told: bool = False
     ) -> None:
-        """Close all connections without a reply, or the connections of one session.
+        """Close all connections, or the connections of one session, without a reply.
 
-        :param are_told: whether output that was already sent on them arrives.
+        :param are_told: whether clients still get the output that waits on their connections.
         """
         for connection in list(self.service.connections):
             if are_told:
@@ -413,18 +461,19 @@ class Member:
                 connection.abort(reason)
 
     def freeze(self) -> None:
+        """Read and write nothing until :meth:`thaw`."""
         self.frozen = True
         for connection in self.service.connections:
             connection.fast_session = None
 
     def thaw(self) -> None:
-        """Continue, and handle the messages that have arrived meanwhile."""
+        """Continue after :meth:`freeze`, and handle the messages that have arrived meanwhile."""
         self.frozen = False
         for connection in list(self.service.connections):
             connection.thaw_with_server(self.ensemble.now / 1000)
 
     def flush(self) -> None:
-        """Send the waiting output of the connections, unless the present turn will send it."""
+        """Send the waiting output of the connections, unless the end of the present turn sends it."""
         if self.has_output and not self.engine.has_turn:
             self.has_output = False
             if self.port is not None:

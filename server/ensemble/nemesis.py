@@ -1,4 +1,4 @@
-"""Random faults of an ensemble, chosen by a seed and so the same in each run."""
+"""Random faults of an ensemble. A seed chooses them, so they are the same in each run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from .ensemble import Ensemble
 
 _KEPT = 10_000
-"""The number of actions that are kept."""
+"""The number of last actions that are kept."""
 
 
 class Nemesis:
-    """Injects or ends a fault at one of the servers from time to time.
+    """A source of random faults. From time to time it begins or ends a fault at one of the servers.
 
-    The same seed gives the same faults, if the servers get the same requests at the same times of a frozen
-    clock.
+    The same seed gives the same faults, if the clock is frozen and the servers get the same requests at the
+    same times.
 
     :param rate: the average number of actions per second of the servers' clock.
-    :param mark: the mark after the words for its actions, in the history.
-    :ivar next_act: the time of its next action, in ms.
-    :ivar done: its last actions, 10,000 or some more.
+    :param mark: the mark after the words for the actions, in the history.
+    :ivar next_act: the time of the next action, in ms.
+    :ivar done: the last actions: 10,000 to 20,000 of them.
     """
 
     def __init__(self, ensemble: Ensemble, seed: int, rate: float = 1.0, mark: str = "") -> None:
@@ -41,19 +41,19 @@ class Nemesis:
         self.next_act = self._ensemble.now + 1 + int(1000 * self._random.expovariate(self._rate))
 
     def act(self) -> None:
-        """Do the next thing."""
+        """Do the next action."""
         self._plan()
         ensemble, chance = self._ensemble, self._random
         member = chance.choice(list(ensemble.members.values()))
         what, act = chance.choice(self._possible(member))
         self.done.append(what)
-        if len(self.done) >= 2 * _KEPT:  # a leap over years has millions
+        if len(self.done) >= 2 * _KEPT:  # a jump of the clock over years makes millions of actions
             del self.done[:_KEPT]
         ensemble.tell(member, f"nemesis: {what}{self._mark}")
         act()
 
     def _possible(self, member: Member) -> list[tuple[str, Callable[[], object]]]:
-        """List the actions that are possible for a server now. An action that ends a fault counts twice."""
+        """List the actions that are possible at a server now. An action that ends a fault is listed twice."""
         ensemble, number = self._ensemble, member.number
         acts: list[tuple[str, Callable[[], object]]] = []
         if not member.up:
@@ -99,7 +99,8 @@ class Nemesis:
 
 
 def heal_all(ensemble: Ensemble) -> None:
-    """End all faults: all servers run, reach each other and follow a leader. No election takes time."""
+    """End all faults. Then all servers run, reach each other and follow a leader. If an election is needed,
+    it takes no time."""
     for member in ensemble.members.values():
         if not member.up:
             ensemble.start(member)

@@ -1,24 +1,26 @@
 """The changes that a client may make in the configuration of an ensemble (ensemble.md section 10). This
 module computes a change; others carry it out.
 
-A change has one of two forms. The full form names all members, separated by commas and line ends; a
-``version=`` in it is ignored. The incremental form names servers that leave and servers that join; a server
-that joins and is a member already gets the new line. An impossible change is refused:
+A change has one of two forms. The full form names all members, separated by commas and line ends. A
+``version=`` in the full form is ignored. The incremental form names servers that leave and servers that join.
+If a server that joins is already a member, it gets the new line. An impossible change is refused:
 
 =================================================================== ==============
 case                                                                error
 =================================================================== ==============
 the change was made for another version                             BadVersion
-full form: a key that is no server, a line that does not parse      BadArguments
-full form: observers, and fewer than 2, or 1, that vote             Marshalling
-joining: not ``server.N=...``, or without a port for clients        BadArguments
-joining: an address that another server has                         BadArguments
-joining or leaving: not a number; a port above 65535                Marshalling
-fewer than 2 that vote are left; 1 with ``standaloneEnabled=false`` BadArguments
-joining or leaving: there are groups                                BadArguments
-full form: a server that votes is in no group, or in two            BadArguments
-full form: a group of a server that does not vote; not a number     Marshalling
+full form: a key is no server, or a line cannot be parsed           BadArguments
+full form: there are observers, and too few servers vote (1)        Marshalling
+joining: a line is not ``server.N=...`` or has no port for clients  BadArguments
+joining: another server has the same address                        BadArguments
+joining or leaving: no number, or a port above 65535                Marshalling
+too few servers that vote would be left (1)                         BadArguments
+joining or leaving: the configuration has groups                    BadArguments
+full form: a server that votes is in no group, or in two groups     BadArguments
+full form: a server in a group does not vote, or is no number       Marshalling
 =================================================================== ==============
+
+(1) At least 2 servers must vote; with ``standaloneEnabled=false`` at least 1.
 """
 
 from __future__ import annotations
@@ -33,14 +35,14 @@ from ..config.members import Configuration, MemberError, ServerAddress, check_nu
 
 _LARGEST_PORT = 65535
 _EVERYWHERE = re.compile(r"127\..*|0\.0\.0\.0|localhost|(0*:)*:?0*1?")
-"""Hosts that several servers may share: loopback hosts, and hosts that mean all addresses."""
+"""Hosts that several servers may share: loopback addresses, and hosts that mean all addresses."""
 
 
 def changed(before: Configuration, request: ReconfigFields, zxid: int, least: int) -> Configuration:
     """Return the configuration after a client's change.
 
-    :param zxid: of the transaction: the new version.
     :param zxid: the zxid of the transaction, which is the new version.
+    :param least: the least number of servers that must vote.
     :raises ZooKeeperError: the change is impossible.
     """
     joining, leaving, new_members, version = request

@@ -2,12 +2,13 @@
 
 The differences from a single server (ensemble.md sections 1 and 6):
 
-* A handshake may have to wait for the log. A server without a leader closes the connection instead, or is
+* A handshake may have to wait for the log. A server without a leader closes the connection, or serves it
   read-only.
 * While too many requests or bytes wait for the log, nothing more is read from a connection that has a
   waiting request.
-* A server that is frozen neither reads nor writes.
-* ``srvr`` and ``stat`` show the role; :mod:`.status` has the words and commands that depend on it.
+* A frozen server reads and writes nothing.
+* ``srvr`` and ``stat`` show the role of the server. :mod:`.status` has the words and commands that depend on
+  the role.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ if TYPE_CHECKING:
     from .member import Member
 
 _OUTSTANDING = 1000
-"""``globalOutstandingLimit``: the largest number of waiting requests, shared by the voters without the
-leader (6.6)."""
+"""``globalOutstandingLimit``: the largest number of waiting requests. All voting servers except the leader
+share this number (6.6)."""
 MOST_BYTES = 16 * 2**20
-"""The limit for the bytes of these requests at one server. The server keeps writes, and reads that wait for
-earlier writes."""
+"""The largest number of bytes of the waiting requests at one server. The server keeps writes, and reads that
+wait for earlier writes."""
 _EARLY = 64 * 1024
 """The number of bytes that a client may send after a ConnectRequest that waits for the log."""
 
 
 class MemberConnection(Connection):
-    """One client of one server."""
+    """The connection of one client to one server."""
 
     behind = "this server lags behind, or has no transaction of the last epoch yet"
     service: MemberService
@@ -65,19 +66,22 @@ class MemberConnection(Connection):
 
     @property
     def frozen(self) -> bool:
+        """Whether a gate has stopped the connection, or the server is frozen."""
         return self._is_frozen or self.member.frozen
 
     @frozen.setter
     def frozen(self, value: bool) -> None:
+        """Set whether a gate stops the connection."""
         self._is_frozen = value
 
     def thaw_with_server(self, now: float) -> None:
+        """Continue after the server was frozen."""
         if not self._is_frozen:
             self.proceed(now)
             self.wake()
 
     def finish(self, reason: str) -> None:
-        """Close after sending the waiting output."""
+        """Close the connection after its waiting output is sent."""
         logger.info("%s: closed, %s", self, reason)
         self._close(reason)
 
@@ -96,19 +100,22 @@ class MemberConnection(Connection):
         return self.session is not None and not self.close_expected
 
     def _is_moved_away(self, session_id: int) -> bool:
-        """Close the connection if a test moves the session to another server; returns whether it does."""
+        """Close the connection if a test moves the session to another server.
+
+        :returns: True if a test does this.
+        """
         target = self.member.ensemble.redirects.elsewhere(session_id, self.member)
         if target is not None:
             self._close(f"its session moves to server {target.number}")
         return target is not None
 
     def _attach_read_only(self, request: ConnectRequest) -> bool:
-        """Answer as a read-only server (ensemble.md 7.2). It has only local sessions. By default these are
-        off, and then it can serve nobody."""
+        """Answer as a read-only server (ensemble.md 7.2). Such a server has only local sessions. By default
+        local sessions are switched off, and then it can serve no client."""
         session_id = request.sessionId
         if attach_locally(self, request, b"\1"):
             return self.session is not None
-        if session_id == 0:  # a reply instead of the answer to a handshake, and nothing more
+        if session_id == 0:  # the client gets a reply in place of the answer to its handshake
             self._is_attaching = True
             self.send(reply_frame(0, self.engine.zxid, NotReadOnlyError.code, b""))
         elif any(session.id == session_id for session in self.engine.tracker.known_to_all()):
@@ -118,7 +125,11 @@ class MemberConnection(Connection):
         return False
 
     def attached(self, session: Session | None, request: ConnectRequest, flag: bytes) -> None:
-        """Answer the ConnectRequest, because the log has come far enough."""
+        """Answer the ConnectRequest, which needs not wait for the log any more.
+
+        :param session: the session of the client; None if the client is refused.
+        :param flag: the last byte of the answer; empty if the answer has no such byte.
+        """
         self._is_attaching = False
         if self.close_expected or (session is not None and self._is_moved_away(session.id)):
             return
@@ -133,20 +144,22 @@ class MemberConnection(Connection):
     # --- requests ----------------------------------------------------------------------------------------
 
     def exchange(self, data: bytes, now: float) -> bytes:
+        """Do the same as for a single server, but a request may wait for the log."""
         if self._is_stalled:
             self.receive_data(data, now)
             return b""
         try:
             return super().exchange(data, now)
-        except Withheld:  # by the short way
+        except Withheld:  # the short way has forwarded the request
             self.engine.stats.bytes_received += len(data)
             return b""
 
     def proceed(self, now: float) -> None:
+        """Handle the received input, unless the connection must wait for the log."""
         if self._is_attaching:
             return
         if self._is_stalled:
-            self.more = self.more or not self.input.empty  # it goes on once some are answered
+            self.more = self.more or not self.input.empty  # continues when some requests are answered
         else:
             super().proceed(now)
 
@@ -158,26 +171,29 @@ class MemberConnection(Connection):
 
     @property
     def has_work(self) -> bool:
+        """Whether the connection has requests to handle, and need not wait for the log."""
         return super().has_work and not self._is_attaching and not self._is_stalled
 
     @property
     def may_read(self) -> bool:
+        """Whether the transport may receive more input."""
         if self._is_attaching:
             return not self.close_expected and not self.frozen and len(self.input) < _EARLY
         return super().may_read and not self._is_stalled
 
     @property
     def outstanding(self) -> int:
-        """The number of requests, with those that wait for the log."""
+        """The number of requests that wait for a turn or for the log."""
         waiting = self.engine.waiting.get(self.session_id, ())
         return super().outstanding + sum(request.connection is self for request in waiting)
 
 
 def attach_locally(connection: MemberConnection, request: ConnectRequest, flag: bytes) -> bool:
-    """Attach a client to a new local session, or to a local session of this server; False if it needs a
-    global session.
+    """Attach a client to a new local session, or to a local session of this server, without asking another
+    server.
 
-    No other server is asked.
+    :param flag: the last byte of the answer; empty if the answer has no such byte.
+    :returns: False if the client needs a global session.
     """
     member, tracker = connection.member, connection.engine.tracker
     timeout = member.timeout_for(request)
@@ -222,7 +238,7 @@ class _Attachment:
                 if lives:
                     sessions = member.engine.tracker
                     known = sessions.get(session_id) or sessions.learn(session_id, timeout)
-                    # A new leader counts with what the log says, not with what was negotiated since
+                    # The log keeps the first timeout, and a new leader uses that one.
                     session = attrs.evolve(known, timeout=timeout)
                 self.connection.attached(session, request, self.flag)
 
@@ -248,6 +264,7 @@ class MemberService(Service):
         super().__init__(settings, **arguments)
 
     def start_engine(self, epoch: int, random_bytes: Callable[[int], bytes] | None = None) -> MemberEngine:
+        """Make the engine of this server."""
         now = self.now_ms
         return MemberEngine(self.member, self.settings, now=now, epoch=epoch, random_bytes=random_bytes)
 
@@ -258,32 +275,42 @@ class MemberService(Service):
 
     @is_controlled.setter
     def is_controlled(self, value: bool) -> None:
+        """Note that a test controls the servers over HTTP."""
         self.member.ensemble.is_controlled |= value
 
     @property
     def server_id(self) -> int:  # type: ignore[override]
+        """The number of the server."""
         return self.member.number
 
     @property
     def mode(self) -> str:
+        """The role of the server, for operators."""
         return self.member.role
 
     @property
     def serves(self) -> bool:
+        """Whether clients are served."""
         return self.member.leader is not None or self.member.is_read_only
 
     @property
     def is_read_only(self) -> bool:
+        """Whether the server serves only reads, because there is no leader."""
         return self.member.is_read_only
 
     def next_deadline(self) -> float:
+        """Return the time at which to call :meth:`advance`, in monotonic seconds; infinity while frozen."""
         return math.inf if self.member.frozen else super().next_deadline()
 
     def advance(self, now: float, within: float = math.inf) -> None:
+        """Do everything that is due, unless the server is frozen."""
         if not self.member.frozen:
             super().advance(now, within)
 
 
 def most_outstanding(voters: int) -> int:
-    """Return how many requests may wait at a server before it stops reading from their clients."""
+    """Return the number of requests that may wait at a server before it stops reading from their clients.
+
+    :param voters: the number of voting servers.
+    """
     return _OUTSTANDING // max(1, voters - 1)

@@ -1,13 +1,15 @@
-"""The sessions that a server knows: global sessions, and its own local ones (ensemble.md section 8).
+"""The sessions that a server knows: global sessions, and its own local sessions (ensemble.md section 8).
 
 The rules:
 
-* A global session begins and ends by the log. Its clock is the leader's: a sign of life is reported.
+* A global session begins and ends with an entry of the log. The leader keeps its clock, and the server
+  reports signs of life.
 * A local session (``localSessionsEnabled``) begins without a transaction. Only one server knows it and keeps
-  its clock. It ends when its server loses its leader, or ends to be read-only.
-* A local session can do everything except own an ephemeral znode. Its first create of one makes it global,
-  if the settings allow it (``localSessionsUpgradingEnabled``): the leader adds the session to the log before
-  the create. Until this entry comes back the session is *moving*: no clock runs for it here.
+  its clock. It ends when its server loses its leader, or when its server is not read-only any more.
+* A local session can do everything except own an ephemeral znode. If the settings allow it
+  (``localSessionsUpgradingEnabled``), its first create of an ephemeral znode makes the session global: the
+  leader adds the session to the log before the create. Until the server applies this entry, the session is
+  *moving*, and the server keeps no clock for it.
 """
 
 from __future__ import annotations
@@ -27,23 +29,25 @@ _EPHEMERAL = frozenset((CreateMode.EPHEMERAL.value, CreateMode.EPHEMERAL_SEQUENT
 
 
 class Passwords(Protocol):
-    """Knows the password of each session."""
+    """The part of the ensemble that sessions use."""
 
-    def password_of(self, session_id: int) -> bytes: ...
+    def password_of(self, session_id: int) -> bytes:
+        """Return the password of a session."""
 
 
 class Place(Protocol):
     """The part of the server that sessions use."""
 
     @property
-    def ensemble(self) -> Passwords: ...
+    def ensemble(self) -> Passwords:
+        """The ensemble of the server."""
 
     def heard_of(self, session: Session, now: int) -> object:
-        """A client has sent something."""
+        """Note a sign of life of a session."""
 
 
 class MemberSessions(SessionTracker):
-    """All sessions that a server knows. Clocks run only for the local ones."""
+    """All sessions that a server knows. It keeps clocks only for local sessions."""
 
     def __init__(self, member: Place, tick: int) -> None:
         super().__init__(tick, 0, member.ensemble.password_of)
@@ -59,7 +63,11 @@ class MemberSessions(SessionTracker):
         return session
 
     def open_local(self, session_id: int, timeout: int, now: int) -> Session:
-        """Begin a local session."""
+        """Begin a local session.
+
+        :param timeout: the timeout in ms.
+        :param now: the present time in ms.
+        """
         session = Session(session_id, timeout, self._password_of(session_id))
         self.local.add(session_id)
         self.add(session, now)
@@ -74,20 +82,22 @@ class MemberSessions(SessionTracker):
         return session
 
     def known_to_all(self) -> Iterator[Session]:
-        """Yield the sessions from the log."""
+        """Yield the global sessions that the log has."""
         return (s for s in self if s.id not in self.local and s.id not in self._moving)
 
     def forget_own(self) -> None:
-        """End the local sessions."""
+        """End the local sessions, and the sessions that are moving."""
         for session_id in (*self.local, *self._moving):
             self.remove(self._sessions[session_id])
 
     def remove(self, session: Session) -> None:
+        """Remove a session."""
         super().remove(session)
         self.local.discard(session.id)
         self._moving.discard(session.id)
 
     def touch(self, session: Session, now: int) -> None:
+        """Note a sign of life. For a global session the leader gets a report."""
         if session.id in self.local:
             super().touch(session, now)
         else:
@@ -95,8 +105,8 @@ class MemberSessions(SessionTracker):
 
 
 def place_of_ephemeral(op: int, frame: bytes) -> int | None:
-    """Return the place of the first ephemeral create of a request: the index in a multi, 0 for a single
-    create; None if there is none."""
+    """Return the place of the first create of an ephemeral znode in a request: the index in a multi, or 0 for
+    a single create. The result is None if there is no such create."""
     try:
         if op in _CREATES:
             return 0 if CreateRequest.read(frame, 8)[0].flags in _EPHEMERAL else None
@@ -104,5 +114,5 @@ def place_of_ephemeral(op: int, frame: bytes) -> int | None:
             parts = enumerate(decode_fields(frame, 8))
             return next((i for i, (kind, f) in parts if kind in _CREATES and f[3] in _EPHEMERAL), None)
     except JuteError:
-        pass  # the leader says so
+        pass  # the leader refuses the request
     return None

@@ -1,7 +1,8 @@
-"""The view of operators on a server of an ensemble: the words and commands that depend on its role
+"""The view for operators of a server of an ensemble: the words and commands that depend on its role
 (ensemble.md section 9).
 
-The shown addresses for quorum and election are not real: servers of a pretend ensemble have no such ports.
+The shown addresses for quorum and election are not real, because servers of a pretend ensemble have no such
+ports.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _STATES = {"leader": "leading", "follower": "following", "observer": "observing"
 
 
 def _member(service: Any) -> Member:
-    """Return the server of a service in an ensemble."""
+    """Return the member of an ensemble to which a service belongs."""
     found: MemberService = service
     return found.member
 
@@ -31,7 +32,7 @@ def _member(service: Any) -> Member:
 
 
 def _totals(member: Member) -> Iterator[str]:
-    """Yield the lines of ``srvr`` that only a leader has."""
+    """Yield the lines that only a leader adds to ``srvr``."""
     leader = member.own_leader
     if leader is not None:
         last, least, most = leader.proposal_sizes
@@ -39,7 +40,7 @@ def _totals(member: Member) -> Iterator[str]:
 
 
 def _figures(member: Member) -> Iterator[tuple[str, int]]:
-    """Yield the gauges of an ensemble."""
+    """Yield the figures of a server in an ensemble."""
     ensemble, leader = member.ensemble, member.own_leader
     yield "quorum_size", len(member.config.voters)
     if leader is not None:
@@ -206,7 +207,9 @@ class ReportingService(MemberService):
     commands: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]] = _COMMANDS
 
     def totals_of_role(self) -> Iterator[str]:
+        """Yield the last lines of ``srvr`` and ``stat``."""
         return _totals(self.member)
 
     def role_figures(self) -> Iterator[tuple[str, int]]:
+        """Yield the figures of the server's role."""
         return _figures(self.member)

@@ -1,4 +1,4 @@
-"""The times that servers of an ensemble need to notice a silent link, and to elect a leader."""
+"""The time after which servers of an ensemble notice a silent link, and the time of an election."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], object], No
 
 @attrs.frozen(kw_only=True)
 class Timing:
-    """
+    """The times of an ensemble.
+
     :ivar sync_limit: the number of ticks of silence after which a link is given up.
-    :ivar init_limit: the number of ticks that a server has to catch up. It is only shown, because catching
-        up takes no time here.
-    :ivar election_ms: ms from the moment at which a quorum looks for a leader until one serves.
+    :ivar init_limit: the number of ticks in which a server must catch up. This number is only shown, because
+        servers catch up in no time here.
+    :ivar election_ms: the time in ms from the moment at which a quorum looks for a leader until a leader
+        serves.
     """
 
     sync_limit: int = attrs.field(default=5, validator=_at_least(1))
@@ -36,10 +38,10 @@ class Timing:
 
 
 def timing_of(found: Configuration, election_ms: int | None = None) -> Timing:
-    """Return the times of a configuration, with defaults for the others.
+    """Return the times of a configuration. A time that the configuration does not have is the default.
 
-    :param election_ms: the time of an election in ms, if it is given.
-    :raises ValueError: a time out of range.
+    :param election_ms: the time of an election in ms; None: the default.
+    :raises ValueError: a time is out of range.
     """
     given = {"sync_limit": found.sync_limit, "init_limit": found.init_limit, "election_ms": election_ms}
     return Timing(**{name: value for name, value in given.items() if value is not None})
