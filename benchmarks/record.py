@@ -2,6 +2,7 @@
 
     python -m benchmarks.record
     python -m benchmarks.record --rounds 40 --seconds 2
+    python -m benchmarks.record --ensemble 3
 
 Servers with ``--record none``, ``recent`` and ``all`` stay up and take turns, as in :mod:`.server`: while one
 works, the others rest. Measured is the processor time of the server for each request of a client that has 64
@@ -16,6 +17,7 @@ import contextlib
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 
 from . import servers, tables, workloads
 from .servers import OURS, Server
@@ -49,11 +51,11 @@ def _seldom(server: Server, client: Client, request: bytes, seconds: float) -> f
     return 1e6 * (server.cpu() - before) / (time.perf_counter() - begun)
 
 
-def starts(rounds: int) -> list[list[str]]:
+def starts(command: Sequence[str], rounds: int) -> list[list[str]]:
     found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS[:2]}
     for _ in range(rounds):
         for kind, figures in found.items():
-            with servers.ours([*OURS, "--record", kind]) as server:
+            with servers.ours([*command, "--record", kind]) as server:
                 figures.append((1000 * server.cpu(), server.memory() / 1e6))
     rows = []
     for index, name in enumerate(("start, ms of processor time", "memory without a client, MB")):
@@ -71,10 +73,10 @@ def _row(name: str, values: dict[str, list[float]]) -> list[str]:
     return cells
 
 
-def costs(rounds: int, seconds: float) -> list[list[str]]:
+def costs(command: Sequence[str], rounds: int, seconds: float) -> list[list[str]]:
     rows = []
     with contextlib.ExitStack() as stack:
-        running = {kind: stack.enter_context(servers.ours([*OURS, "--record", kind])) for kind in KINDS}
+        running = {kind: stack.enter_context(servers.ours([*command, "--record", kind])) for kind in KINDS}
         clients = {kind: Client(server.address) for kind, server in running.items()}
         for server in running.values():
             workloads.prepare(server.address)
@@ -102,9 +104,11 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=20, help="(default: 20)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each turn (default: 1)")
+    parser.add_argument("--ensemble", metavar="N", help="of a pretend ensemble of N servers")
     arguments = parser.parse_args()
+    command = OURS if arguments.ensemble is None else [*OURS, "--ensemble", arguments.ensemble]
     head = ["", *KINDS, *(f"more with {kind}" for kind in KINDS[1:])]
-    rows = [*starts(arguments.rounds), *costs(arguments.rounds, arguments.seconds)]
+    rows = [*starts(command, arguments.rounds), *costs(command, arguments.rounds, arguments.seconds)]
     print(tables.text(head, rows))
     return 0
 

@@ -133,6 +133,8 @@ def _run(arguments: argparse.Namespace) -> None:
             _make_spans(host, exporter)
         if arguments.record == "all":
             _record_all(host)
+        elif arguments.record != "none":
+            _record_recent_of_all(host)
 
     flags.check_place(arguments.save)
     storage = None
@@ -187,6 +189,18 @@ def _record_recent(server: MonitoredServer) -> None:
         from ..testing.takeover import controls_of
 
         Recent(controls_of(server).running)
+
+
+def _record_recent_of_all(host: EnsembleHost) -> None:
+    if all(server.controls is None for server in host.servers.values()):
+        from ..testing.from_start import FromFirstConnection
+
+        FromFirstConnection(host)
+    else:  # the test kit is loaded already
+        from ..testing.recent_ensemble import RecentEnsemble
+        from ..testing.takeover import ensemble_of
+
+        RecentEnsemble(ensemble_of(host))
 
 
 def _record_all(server: MonitoredServer | EnsembleHost) -> None:

@@ -152,7 +152,7 @@ def parser() -> argparse.ArgumentParser:
         "--record",
         choices=_RECORDS,
         help="the history for timeline and advice: the latest requests, unless there are very many (default);"
-        " all requests; or, the default of an ensemble, none until somebody asks",
+        " all requests; or none until somebody asks",
     )
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
@@ -219,7 +219,6 @@ def members(
         raise Refusal(f"--ensemble: {error}") from None
     single = (
         ("--hostile", arguments.hostile is not None),
-        ("--record recent", arguments.record == "recent"),
         (emulated, emulated is not None),
     )
     for what, is_given in single:

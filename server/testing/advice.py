@@ -65,6 +65,13 @@ class Advised(ABC):
         """List what the advisor has found so far."""
         return [] if self._advisor is None else self._advisor.findings()
 
+    def renumber(self, gone: int) -> None:
+        """Note that the history counts its entries from a later one on.
+
+        :param gone: the number of entries before that.
+        """
+        self._advised = max(0, self._advised - gone)
+
     def forget_advice(self) -> None:
         """Begin anew, with an empty history."""
         self._advisor, self._advised = None, 0

@@ -35,7 +35,7 @@ class EnsembleHistory(History):
 
     def recorder(self, number: int, *arguments: Any) -> Recorder:
         """Make the recorder of a server, with the arguments of :class:`.history.Recorder`."""
-        return _MemberRecorder(self, number, *arguments)
+        return MemberRecorder(self, number, *arguments)
 
     @contextmanager
     def once(self) -> Iterator[None]:
@@ -46,7 +46,7 @@ class EnsembleHistory(History):
         finally:
             self._is_at_all = False
 
-    def take(self, recorder: _MemberRecorder, entry: tuple[Any, ...], size: int) -> None:
+    def take(self, recorder: MemberRecorder, entry: tuple[Any, ...], size: int) -> None:
         """Keep an entry of a server and pass it to listeners, unless that is done already."""
         if self._is_at_all:
             if not self._is_done:
@@ -71,7 +71,9 @@ class EnsembleHistory(History):
         return attrs.evolve(recorder.in_words(recorded), server=server)
 
 
-class _MemberRecorder(Recorder):
+class MemberRecorder(Recorder):
+    """The history of one server of an ensemble."""
+
     def __init__(self, history: EnsembleHistory, number: int, *arguments: Any) -> None:
         self._history = history
         self.number = number
@@ -79,7 +81,7 @@ class _MemberRecorder(Recorder):
 
     @property
     def is_heard(self) -> bool:
-        return super().is_heard or bool(self._history.listeners)
+        return super().is_heard or self._history.is_heard
 
     def append(self, entry: tuple[Any, ...], size: int = 0) -> None:
         self._history.take(self, entry, size)

@@ -21,6 +21,7 @@ from ..net.gate import Gate
 from ..net.server import Server
 
 if TYPE_CHECKING:
+    from ..ensemble.host import EnsembleHost
     from .running import Running
 
 MOST_NOTES: Final = 200
@@ -81,3 +82,22 @@ class FromStart(Gate):
             Recent(self._running).replay(self._zxid, self._noted)
             self._noted.clear()
         return self._running
+
+
+class FromFirstConnection(Gate):
+    """Stands at each server of a pretend ensemble until somebody connects. Then all servers record the latest
+    requests."""
+
+    def __init__(self, host: EnsembleHost) -> None:
+        self._host = host
+        for server in host.servers.values():
+            server.service.gate = self
+
+    def opened(self, connection: Connection) -> None:
+        from .recent_ensemble import RecentEnsemble
+        from .takeover import ensemble_of
+
+        RecentEnsemble(ensemble_of(self._host))
+        gate = connection.service.gate
+        assert gate is not None
+        gate.opened(connection)

@@ -123,6 +123,7 @@ class History(ABC):
 
     :param limit: the number of entries to keep. The oldest are dropped first, also if all together take more
         than :data:`MOST_BYTES`. With 0 there are only listeners.
+    :ivar sharing: the number of histories that share :data:`MOST_BYTES`.
     :ivar size: the bytes of the entries that are not small, roughly.
     :ivar dropped: the number of dropped entries.
     :ivar zxid_base: where it began: the numbers after it are easier to read.
@@ -136,6 +137,7 @@ class History(ABC):
         self._large: deque[tuple[int, int]] = deque()  # how many entries there were with it, and its size
         self.size = 0
         self.dropped = 0
+        self.sharing = 1
         self.listeners: list[Listener] = []
 
     @abstractmethod
@@ -152,6 +154,16 @@ class History(ABC):
         self._entries.clear()
         self._large.clear()
         self.size = self.dropped = 0
+
+    def begin_again(self, entry: tuple[Any, ...]) -> None:
+        """Drop all present entries, and keep this one instead. Listeners do not get it."""
+        self.forget()
+        self._entries.append(entry)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether there are listeners, which get each entry at once."""
+        return bool(self.listeners)
 
     def append(self, entry: tuple[Any, ...], size: int = 0) -> None:
         """Keep an entry.
@@ -171,7 +183,8 @@ class History(ABC):
         large, entries = self._large, self._entries
         large.append((self.count, size))
         self.size += size
-        room = max(MOST_BYTES - self.limit * _SMALL, MOST_BYTES // 4)
+        most = MOST_BYTES // self.sharing
+        room = max(most - self.limit * _SMALL, most // 4)
         while large and (large[0][0] <= self.dropped or self.size > room):
             number, gone = large.popleft()
             self.size -= gone
@@ -249,11 +262,6 @@ class Recorder(History):
         self._clients.clear()
         self._silent.clear()
         self._opened = 0
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether there are listeners, which get each entry at once."""
-        return bool(self.listeners)
 
     # --- recording ---------------------------------------------------------------------------------------
 

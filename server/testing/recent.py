@@ -12,14 +12,20 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ...protocol.operations import PING
 from ..net.connection import Connection
-from .history import NOBODY, Kept, Recorder, Result
-from .running import Running
+from .history import NOBODY, History, Kept, Recorder, Result
+
+if TYPE_CHECKING:
+    from .running import Running
+    from .running_ensemble import RunningEnsemble
+
+R = TypeVar("R", bound="Running | RunningEnsemble")
 
 ENTRIES: Final = 2000
 """Entries that are kept."""
@@ -39,26 +45,26 @@ HOLE: Final = (
 )
 
 
-class RecentRecorder(Recorder):
-    """A history that notices when it grows too fast.
+class Allowance:
+    """The number of entries that may come now.
 
-    :param too_fast: called then, in the middle of a request.
+    :param too_fast: called in the middle of a request, when too many have come.
     :ivar is_whole: whether everything is recorded now, however fast it comes.
     """
 
-    def __init__(self, running: Running, too_fast: Callable[[], object]) -> None:
+    def __init__(self, now: Callable[[], float], too_fast: Callable[[], object]) -> None:
         self.is_whole = False
+        self._now = now
         self._too_fast = too_fast
+        self.begin()
+
+    def begin(self) -> None:
+        """Allow as many entries as at the start."""
         self._left: float = ENTRIES
-        self._since = running.clock.now()
-        super().__init__(running.service, running.clock.now, running.started, ENTRIES)
+        self._since = self._now()
 
-    def keep(self, limit: int) -> None:
-        self.is_whole = True
-        super().keep(limit)
-
-    def append(self, entry: tuple[Any, ...], size: int = 0) -> None:
-        super().append(entry, size)
+    def spend(self) -> None:
+        """Count one entry."""
         self._left -= 1
         if self._left < 0 and not self.is_whole:
             now = self._now()
@@ -67,20 +73,36 @@ class RecentRecorder(Recorder):
                 self._left = math.inf  # until the server has heard of it
                 self._too_fast()
 
+
+class WithoutPings(Recorder):
+    """A recorder of the latest entries, which leaves pings out until everything is recorded."""
+
+    allowance: Allowance
+
     def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
-        if op == PING and not self.is_whole:
+        if op == PING and not self.allowance.is_whole:
             return frame
         return super().request(connection, op, frame, now)
 
     def reply(self, connection: Connection, op: int, kept: Kept, now: float, result: Result) -> None:
-        if op != PING or self.is_whole:
+        if op != PING or self.allowance.is_whole:
             super().reply(connection, op, kept, now, result)
 
-    def begin_again(self) -> None:
-        """Clear the history, and say so to its readers, not to its listeners."""
-        self.forget()
-        self._left, self._since = ENTRIES, self._now()
-        self._entries.append(("note", self._now(), 0, NOBODY, {"text": HOLE}))
+
+class RecentRecorder(WithoutPings):
+    """The latest entries of one server."""
+
+    def __init__(self, running: Running, allowance: Allowance) -> None:
+        self.allowance = allowance
+        super().__init__(running.service, running.clock.now, running.started, ENTRIES)
+
+    def keep(self, limit: int) -> None:
+        self.allowance.is_whole = True
+        super().keep(limit)
+
+    def append(self, entry: tuple[Any, ...], size: int = 0) -> None:
+        super().append(entry, size)
+        self.allowance.spend()
 
     def replay(self, zxid: int, noted: Iterable[tuple[float, str, tuple[Any, ...]]]) -> None:
         """Record what has happened before.
@@ -98,54 +120,88 @@ class RecentRecorder(Recorder):
         self.number_all()
 
 
-class Recent:
-    """Makes a server record the latest entries while this is cheap.
+class Latest(ABC, Generic[R]):
+    """Makes a server, or an ensemble, record the latest entries while this is cheap.
 
-    :param running: a server that records nothing yet.
+    :param running: the parts, which record nothing yet.
     """
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: R) -> None:
         self._running = running
         self._messages = self._quiet = 0
-        self._recorder = RecentRecorder(running, self._stop_soon)
-        self.replay = self._recorder.replay
-        running.use(self._recorder)
+        self._allowance = Allowance(self._first.clock.now, self._stop_soon)
+        self._history = self._begin()
+
+    @abstractmethod
+    def _begin(self) -> History:
+        """Begin to record; returns the history."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Record nothing."""
+
+    @property
+    def _first(self) -> Running:
+        return next(iter(self._running.each()))
 
     def _call_in(self, seconds: float, callback: Callable[[], object]) -> None:
-        self._running.service.call_at(self._running.clock.now() + seconds, callback)
-        self._running.clock.wake()
+        self._first.service.call_at(self._first.clock.now() + seconds, callback)
+        self._first.clock.wake()
 
     def _stop_soon(self) -> None:
         self._call_in(0, self._stop)  # not in the midst of a request
 
     def _stop(self) -> None:
-        running = self._running
-        if running.recorder is not self._recorder or self._recorder.is_whole:
+        if self._running.told is not self._history or self._allowance.is_whole:
             return
-        if self._recorder.is_heard:  # it costs so much because somebody looks
-            self._recorder.begin_again()
+        if self._history.is_heard:  # it costs so much because somebody looks
+            self._clear()
             return
-        running.use(None)
-        self._recorder.forget()
+        self._running.renumber(self._history.count)
+        self._end()
         self._messages, self._quiet = self._count(), 0
         self._call_in(_PAUSE, self._look)
 
+    def _clear(self) -> None:
+        """Begin with a line that says why earlier entries are missing. Listeners do not get it."""
+        self._running.renumber(self._history.count)
+        self._history.begin_again(("note", self._first.clock.now(), 0, NOBODY, {"text": HOLE}))
+        self._allowance.begin()
+
     def _count(self) -> int:
-        stats = self._running.engine.stats
-        return stats.packets_received + stats.packets_sent
+        stats = [each.engine.stats for each in self._running.each()]
+        return sum(each.packets_received + each.packets_sent for each in stats)
 
     def _look(self) -> None:
         """Begin again if few messages have come for a while."""
-        running, before = self._running, self._messages
+        before, each = self._messages, list(self._running.each())
         self._messages = self._count()
-        if running.records:
+        if any(one.records for one in each):
             return
         few = self._messages - before < _PAUSE * RATE / 2
-        few = few and running.recorder is None and len(running.service.connections) <= _MOST_CLIENTS
+        few = few and all(one.recorder is None for one in each)
+        few = few and sum(len(one.service.connections) for one in each) <= _MOST_CLIENTS
         self._quiet = self._quiet + 1 if few else 0
         if self._quiet >= _QUIET:
-            self._recorder = RecentRecorder(running, self._stop_soon)
-            self._recorder.begin_again()
-            running.use(self._recorder)
+            self._history = self._begin()
+            self._clear()
         else:
             self._call_in(_PAUSE, self._look)
+
+
+class Recent(Latest["Running"]):
+    """Makes a server record the latest entries while this is cheap."""
+
+    def _begin(self) -> RecentRecorder:
+        recorder = RecentRecorder(self._running, self._allowance)
+        self._running.use(recorder)
+        return recorder
+
+    def _end(self) -> None:
+        self._running.use(None)
+        self._history.forget()
+
+    def replay(self, zxid: int, noted: Iterable[tuple[float, str, tuple[Any, ...]]]) -> None:
+        """Record what has happened before; see :meth:`RecentRecorder.replay`."""
+        assert isinstance(self._history, RecentRecorder)
+        self._history.replay(zxid, noted)

@@ -132,6 +132,7 @@ class Running(Advised):
         if self.recorder is None:
             self.use(self._new_recorder(self._history_limit))
         else:
+            self.renumber(self.recorder.dropped)
             self.recorder.keep(self._history_limit)
 
     def listen(self, listener: Listener) -> None:

@@ -39,6 +39,10 @@ class _Part(Running):
         for part in self._ensemble.parts.values():
             part.observe(self.names)
 
+    def record_latest(self) -> None:
+        """Record as many entries as the history of the ensemble keeps."""
+        self.use(self._new_recorder(self._ensemble.history.limit))
+
     def _new_recorder(self, limit: int) -> Recorder:
         return self._ensemble.history.recorder(
             self._number, self.service, self.clock.now, self._ensemble.started, limit
@@ -56,6 +60,7 @@ class RunningEnsemble(Advised):
     :ivar history: the history of all servers; empty until it is recorded.
     :ivar names: the names of sessions.
     :ivar started: the clock at the start, in seconds.
+    :ivar records: whether the whole history is recorded now.
     """
 
     is_ensemble: ClassVar[bool] = True
@@ -63,11 +68,12 @@ class RunningEnsemble(Advised):
     def __init__(self, host: EnsembleHost, *, record: bool | None, history_limit: int) -> None:
         super().__init__()
         self.host = host
-        self.started = host.clock.now()
+        self.started = next(iter(host.servers.values())).started
         self.names = SessionNames()
         self.history = EnsembleHistory(host.ensemble.epoch << 32)
         self.parts: dict[int, _Part] = {}
         self._recording = record, history_limit
+        self.records = False
         self._controls_of: Callable[[int], object] | None = None
         for number, server in host.servers.items():
             self._take(number, server)
@@ -75,8 +81,10 @@ class RunningEnsemble(Advised):
 
     def _take(self, number: int, server: Server) -> None:
         self.parts[number] = part = _Part(self, number, server, *self._recording)
-        if self.history.limit:
+        if self.records:
             part.begin_history()
+        elif self.history.limit:
+            part.record_latest()
         elif self.history.listeners:
             part.begin_telling()
         if self._controls_of is not None:
@@ -131,7 +139,9 @@ class RunningEnsemble(Advised):
     def begin_history(self) -> None:
         """Record the history of all servers from now on. Does nothing the second time."""
         is_first = not self.history.limit
-        if is_first:
+        if not self.records:
+            self.records = True
+            self.renumber(self.history.dropped)
             self.history.keep(self._recording[1])
         for part in self.parts.values():
             if not part.records:
@@ -140,6 +150,19 @@ class RunningEnsemble(Advised):
             with self.history.once():
                 for part in self.parts.values():
                     part.enter(LATE, kind="note")
+
+    def record_latest(self, history: EnsembleHistory) -> None:
+        """Record in this history as many entries as it keeps, of each server and of all together."""
+        history.listeners = self.history.listeners
+        self.history = history
+        for part in self.parts.values():
+            part.record_latest()
+
+    def record_nothing(self) -> None:
+        """End :meth:`record_latest`."""
+        self.history = EnsembleHistory(self.history.zxid_base)
+        for part in self.parts.values():
+            part.use(None)
 
     def listen(self, listener: Listener) -> None:
         """Call a function with each entry at once, in words, until :meth:`stop_listening`."""

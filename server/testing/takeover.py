@@ -35,8 +35,11 @@ def controls_of(server: Server) -> Controls:
 
 def running_of(server: Server | EnsembleHost) -> Running | RunningEnsemble:
     """Return the parts of a server, or of an ensemble, for listeners."""
-    if isinstance(server, Server):
-        return controls_of(server).running
-    controls = controls_of(next(iter(server.servers.values())))
+    return controls_of(server).running if isinstance(server, Server) else ensemble_of(server)
+
+
+def ensemble_of(host: EnsembleHost) -> RunningEnsemble:
+    """Return the parts of an ensemble."""
+    controls = controls_of(next(iter(host.servers.values())))
     assert controls.ensemble is not None
     return controls.ensemble.running

@@ -171,7 +171,6 @@ def test_bad_arguments(refused, argv, words):
     [
         (("--hostile", "0"), "--hostile"),
         (("--hostile", "7"), "--hostile"),
-        (("--record", "recent"), "--record recent"),
         (("--emulate", "3.8"), "--emulate"),
         (("--set", "emulate=3.8"), "emulate (--set)"),
     ],

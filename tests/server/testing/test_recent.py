@@ -153,6 +153,18 @@ async def test_as_much_as_is_recorded_in_time_goes_on() -> None:
         assert HOLE not in words(controls)
 
 
+async def test_the_advisor_reads_what_comes_after_a_hole() -> None:
+    async with served() as server, client_of(server) as zk:
+        controls = controls_of(server)
+        await ask(zk, ENTRIES // 8)
+        before = controls.advice()
+        await ask(zk, ENTRIES // 2)
+        controls.advance(QUIET, keep_alive=True)
+        for _ in range(ENTRIES // 8):
+            await zk.get_children("/")
+        assert len(controls.advice()) > len(before) > 0
+
+
 async def test_who_listens_goes_on_hearing() -> None:
     heard: list[Entry] = []
     async with served() as server, client_of(server) as zk:
