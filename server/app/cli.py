@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 from ..core.failures import ran_out, report
 from ..logger import logger
 from ..net import descriptors
-from . import flags, logs
+from . import flags, logs, recording
 from .flags import FLAGS, PROG, Refusal
 from .lazy_imports import import_later
 
 if TYPE_CHECKING:
-    from ..config.given import Given
     from ..config.settings import Settings
+    from ..config.sourced_values import SourcedValue
     from ..core.tree import DataTree
     from ..ensemble.host import EnsembleHost
     from ..monitoring.server import MonitoredServer
@@ -71,8 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from ..config.given import Given, build
     from ..config.properties import ConfigError
+    from ..config.sourced_values import SourcedValue, build
 
     for flag, value in (("--data-repair", arguments.data_repair), ("--data-log", arguments.data_log_dir)):
         if arguments.data is None and value:
@@ -83,12 +83,12 @@ def _run(arguments: argparse.Namespace) -> None:
         )
     logs.configure(arguments.log_level, arguments.log_format)
     values = {field: (getattr(arguments, field), flag) for field, flag in FLAGS.items()}
-    given = {field: Given(value, flag) for field, (value, flag) in values.items() if value is not None}
+    given = {field: SourcedValue(value, flag) for field, (value, flag) in values.items() if value is not None}
     if arguments.no_expiry:
-        given["expire_connected"] = Given(False, "--no-expiry")
+        given["expire_connected"] = SourcedValue(False, "--no-expiry")
     try:
         found = flags.configuration(arguments, "port" in given)
-        given = {**found.given, **given}
+        given = {**found.values, **given}
         given |= flags.certificates(arguments, given)
         settings = build(given, names=FLAGS)
     except ConfigError as error:
@@ -120,9 +120,9 @@ def _run(arguments: argparse.Namespace) -> None:
         if exporter is not None:
             _make_spans(server, exporter)
         if arguments.record == "all":
-            _record_all(server)
+            recording.record_all(server)
         elif arguments.record != "none":
-            _record_recent(server)
+            recording.record_recent(server)
 
     def prepare_all(host: EnsembleHost) -> None:
         trees.append(host.ensemble.newest_tree)
@@ -132,9 +132,9 @@ def _run(arguments: argparse.Namespace) -> None:
         if exporter is not None:
             _make_spans(host, exporter)
         if arguments.record == "all":
-            _record_all(host)
+            recording.record_all(host)
         elif arguments.record != "none":
-            _record_recent_of_all(host)
+            recording.record_recent_of_all(host)
 
     flags.check_place(arguments.save)
     storage = None
@@ -177,36 +177,6 @@ def _make_spans(server: MonitoredServer | EnsembleHost, exporter: Exporter) -> N
     from ..testing.takeover import running_of
 
     Spans(running_of(server), exporter)
-
-
-def _record_recent(server: MonitoredServer) -> None:
-    if server.controls is None:
-        from ..testing.from_start import FromStart
-
-        FromStart(server)
-    else:  # the test kit is loaded already
-        from ..testing.recent import Recent
-        from ..testing.takeover import controls_of
-
-        Recent(controls_of(server).running)
-
-
-def _record_recent_of_all(host: EnsembleHost) -> None:
-    if all(server.controls is None for server in host.servers.values()):
-        from ..testing.from_start import FromFirstConnection
-
-        FromFirstConnection(host)
-    else:  # the test kit is loaded already
-        from ..testing.recent_ensemble import RecentEnsemble
-        from ..testing.takeover import ensemble_of
-
-        RecentEnsemble(ensemble_of(host))
-
-
-def _record_all(server: MonitoredServer | EnsembleHost) -> None:
-    from ..testing.takeover import running_of
-
-    running_of(server).begin_history()
 
 
 def _make_hostile(server: MonitoredServer, seed: int) -> None:
@@ -383,7 +353,7 @@ _LISTENERS: Final = (
 )
 
 
-def _explain(error: Exception, settings: Settings, given: Mapping[str, Given]) -> str:
+def _explain(error: Exception, settings: Settings, given: Mapping[str, SourcedValue]) -> str:
     """Say why the server cannot listen, and which flag or key to change."""
     import socket
 

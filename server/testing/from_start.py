@@ -8,7 +8,7 @@ that import takes 20 to 40 ms, once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,19 +85,19 @@ class FromStart(Gate):
 
 
 class FromFirstConnection(Gate):
-    """Stands at each server of a pretend ensemble until somebody connects. Then all servers record the latest
-    requests."""
+    """The gate of each server of a pretend ensemble until somebody connects. Then all servers record the
+    latest requests.
 
-    def __init__(self, host: EnsembleHost) -> None:
-        self._host = host
+    :param begin: a function that begins the recording; it replaces this gate at each server.
+    """
+
+    def __init__(self, host: EnsembleHost, begin: Callable[[], object]) -> None:
+        self._begin = begin
         for server in host.servers.values():
             server.service.gate = self
 
     def opened(self, connection: Connection) -> None:
-        from .recent_ensemble import RecentEnsemble
-        from .takeover import ensemble_of
-
-        RecentEnsemble(ensemble_of(self._host))
+        self._begin()
         gate = connection.service.gate
         assert gate is not None
         gate.opened(connection)

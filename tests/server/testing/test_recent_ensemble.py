@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from pyzk.client import ZooKeeper, connect
+from pyzk.server.app.recording import record_recent_of_all
 from pyzk.server.config.members import made_up
 from pyzk.server.config.settings import Settings
 from pyzk.server.control import serve_http
@@ -18,7 +19,6 @@ from pyzk.server.ensemble.host import EnsembleHost
 from pyzk.server.net.clock import Clock
 from pyzk.server.testing import history
 from pyzk.server.testing.controls.ensemble import EnsembleControls
-from pyzk.server.testing.from_start import FromFirstConnection
 from pyzk.server.testing.history import Entry
 from pyzk.server.testing.recent import ENTRIES, HOLE
 from pyzk.server.testing.takeover import controls_of
@@ -31,7 +31,7 @@ QUIET = 11.0
 async def served() -> AsyncIterator[EnsembleHost]:
     """Run three servers as the command does, but for their time, which stands still."""
     host = EnsembleHost(Settings(port=0), Clock(frozen=True), made_up(3, 0), http=serve_http)
-    FromFirstConnection(host)
+    record_recent_of_all(host)
     async with trio.open_nursery() as nursery:
         await nursery.start(host.run)
         yield host
@@ -166,15 +166,15 @@ PROGRAM = """
 import sys
 import trio
 from functools import partial
+from pyzk.server.app.recording import record_recent_of_all
 from pyzk.server.app.serve import serve_ensemble
 from pyzk.server.config.members import made_up
 from pyzk.server.config.settings import Settings
 from pyzk.server.ensemble.timing import Timing
-from pyzk.server.testing.from_start import FromFirstConnection
 
 async def main():
     async with trio.open_nursery() as nursery:
-        serve = partial(serve_ensemble, Settings(port=0), made_up(3, 0), Timing(), FromFirstConnection)
+        serve = partial(serve_ensemble, Settings(port=0), made_up(3, 0), Timing(), record_recent_of_all)
         await nursery.start(serve)
         nursery.cancel_scope.cancel()
 
