@@ -16,7 +16,7 @@ import trio
 
 from ..client import Host
 from ..protocol.version import __version__
-from . import words
+from . import four_letter_words
 from .arguments import wrong
 from .context import Context, hosts_of
 from .parser import PROG
@@ -171,7 +171,7 @@ async def programs(context: Context) -> dict[str, str]:
     found: dict[str, str] = {}
     for host in await hosts_of(context.options):
         with suppress(Failure):
-            if words.OURS in await words.version(host, context.ssl_context):
+            if four_letter_words.OURS in await four_letter_words.version(host, context.ssl_context):
                 async with _told(context, host, _PATIENCE), stream_to(host, context.ssl_context) as stream:
                     answer = await Api(context, host, stream).ask("GET", "clients", limit=_CLIENTS)
                 found |= {each["id"]: each["program"] for each in answer["clients"] if each["program"]}
@@ -212,8 +212,8 @@ async def _told(context: Context, host: Host, patience: float) -> AsyncIterator[
 
 async def _explained(host: Host, ssl_context: ssl.SSLContext | None, verb: str) -> Failure:
     """Return the reason why a server has closed a connection with HTTP."""
-    version = await words.version(host, ssl_context)
-    if words.OURS in version:
+    version = await four_letter_words.version(host, ssl_context)
+    if four_letter_words.OURS in version:
         text = f"{host} has closed the connection: it has ended, or has httpOnClientPort=false"
     else:
         number = version.partition(",")[0]

@@ -9,7 +9,7 @@ import trio
 
 from ..client import ZooKeeper
 from ..protocol.text import printable
-from . import words
+from . import four_letter_words
 from .status import Failure, Status
 
 
@@ -22,8 +22,8 @@ async def confirm(zk: ZooKeeper, what: str, *, yes: bool, ssl_context: ssl.SSLCo
     if yes:
         return
     assert zk.server is not None
-    version = await words.version(zk.server, ssl_context)
-    if words.OURS in version:
+    version = await four_letter_words.version(zk.server, ssl_context)
+    if four_letter_words.OURS in version:
         return
     where = f"{zk.server}, which is no pyzk-server"
     if not sys.stdin.isatty():

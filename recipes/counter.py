@@ -22,7 +22,7 @@ from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 import trio
 
 from ..client import NoNodeError, ZooKeeper
-from .base.words import check_word
+from .base.choices import check_choice
 from .codecs import INT64, Codec, check_codec
 from .errors import AmbiguousResult
 from .shared_value import SharedValue, ValueOptions, Versioned
@@ -98,7 +98,7 @@ class Counter(Generic[N]):
         missing: Missing = "raise",
         **options: Unpack[ValueOptions],
     ) -> None:
-        check_word("missing", missing, Missing)
+        check_choice("missing", missing, Missing)
         check_codec(codec)
         self.zk = zk
         self.path = path

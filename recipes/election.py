@@ -20,8 +20,8 @@ import attrs
 
 from ..client import NoNodeError, SessionExpiredError, Watch, ZooKeeper, paths
 from ..protocol.layouts import ContenderKind, ContenderName, in_order
+from .base.choices import check_choice, check_options
 from .base.following import Latest
-from .base.words import check_options, check_word
 from .errors import LockLost
 from .locks.grant import Grant
 from .locks.lock import Contender, Lock
@@ -84,7 +84,7 @@ class LeaderElection:
         **options: Unpack[ElectionOptions],
     ) -> None:
         check_options("an election", options, ElectionOptions)
-        check_word("layout", layout, ElectionLayout)
+        check_choice("layout", layout, ElectionLayout)
         if not isinstance(id, str):
             raise TypeError(f"id must be a str, not {id!r:.100}")
         purpose, lock_layout = _LAYOUTS[layout]

@@ -12,13 +12,13 @@ from functools import partial
 import trio
 
 from ..client import ACL, NodeExistsError, ZooKeeper, paths
+from .base.choices import check_choice
 from .base.creating import Parents
 from .base.following import watch_children
 from .base.hold import Suspended
 from .base.running import Running, alongside, steady
 from .base.waiting import waiting_for
 from .base.warning import WarnOnce
-from .base.words import check_word
 from .errors import LockLost, Rebalance
 from .locks.grant import Grant
 from .locks.lock import Lock
@@ -73,8 +73,8 @@ class Partitioner(Running):
     ) -> None:
         super().__init__()
         paths.validate_path(path)
-        check_word("parents", parents, Parents)
-        check_word("suspended", suspended, Suspended)
+        check_choice("parents", parents, Parents)
+        check_choice("suspended", suspended, Suspended)
         self.zk = zk
         self.path = path
         self.id = id

@@ -30,7 +30,7 @@ from ...protocol.layouts import (
 )
 from ...protocol.paths import join
 from ...protocol.text import printable
-from .. import words
+from .. import four_letter_words
 from ..api import programs
 from ..context import Context, hosts_of
 from ..show import brief, ending, table
@@ -123,7 +123,9 @@ async def _clients(context: Context) -> dict[str, Session]:
     found: dict[str, Session] = {}
     for host in await hosts_of(context.options):
         with suppress(Failure):
-            answer = await words.ask(host, "cons", context.ssl_context, context.options.connect_timeout)
+            answer = await four_letter_words.ask(
+                host, "cons", context.ssl_context, context.options.connect_timeout
+            )
             read_connections(answer, str(host), found)
     for id, program in (await programs(context)).items():
         found.setdefault(id, Session(id)).program = program

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from ...client import Host
-from .. import words
+from .. import four_letter_words
 from ..api import programs
 from ..context import Context, hosts_of
 from ..parser import PROG
@@ -57,8 +57,8 @@ async def sessions(context: Context) -> int:
     hosts = await hosts_of(context.options)
     for host in hosts:
         try:
-            read_dump(await words.ask(host, "dump", context.ssl_context), found)
-            read_connections(await words.ask(host, "cons", context.ssl_context), str(host), found)
+            read_dump(await four_letter_words.ask(host, "dump", context.ssl_context), found)
+            read_connections(await four_letter_words.ask(host, "cons", context.ssl_context), str(host), found)
         except Failure as failure:
             failures.append(failure)
     if len(failures) == len(hosts):
@@ -158,7 +158,7 @@ async def _look_at(host: Host, ssl_context: ssl.SSLContext | None) -> dict[str, 
     """The report of one server, by its answer to ``srvr``."""
     report: dict[str, Any] = {"server": str(host), "serves": False}
     try:
-        told = words.fields(await words.ask(host, "srvr", ssl_context))
+        told = four_letter_words.fields(await four_letter_words.ask(host, "srvr", ssl_context))
     except Failure as failure:
         return report | {"problem": str(failure)}
     if "Mode" not in told:
@@ -168,7 +168,7 @@ async def _look_at(host: Host, ssl_context: ssl.SSLContext | None) -> dict[str, 
         "serves": True,
         "mode": told["Mode"],
         "version": version,
-        "ours": words.OURS in version,
+        "ours": four_letter_words.OURS in version,
         "latency": f"{told.get('Latency min/avg/max', '')} ms",
         "connections": int(told.get("Connections", 0)),
         "znodes": int(told.get("Node count", 0)),

@@ -9,5 +9,5 @@
   holds a lock.
 * :mod:`.following`: following the latest value of a znode.
 * :mod:`.waiting`: the words in the log and in errors about a wait for a lock.
-* :mod:`.words`: the checks of options. :mod:`.warning`: warnings that are logged once.
+* :mod:`.choices`: the checks of options. :mod:`.warning`: warnings that are logged once.
 """

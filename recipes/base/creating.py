@@ -36,7 +36,7 @@ from ...client import (
 )
 from ...client.repeating import pass_writes
 from .bound import Bound
-from .words import one_of
+from .choices import one_of
 
 Parents = Literal["container", "persistent"]
 """The kind of a missing parent: a container, which the server deletes some time after its last child was

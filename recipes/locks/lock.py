@@ -26,9 +26,9 @@ import trio
 from ...client import GetData, NoNodeError, Stat, ZooKeeper, paths
 from ...client.repeating import repeat
 from ...protocol.layouts import ContenderKind, in_order
+from ..base.choices import check_choice
 from ..base.holder import current_holder
 from ..base.tracebacks import SHORT, shorten
-from ..base.words import check_word
 from ..errors import Deadlock
 from .acquiring import Acquirable
 from .contender import Contest, contend
@@ -141,7 +141,7 @@ class Lock(Acquirable[Grant]):
         if max_handoffs and not local_queue:
             raise ValueError("max_handoffs needs local_queue=True")
         if not callable(on_revoke):
-            check_word("on_revoke", on_revoke, OnRevokeWord)
+            check_choice("on_revoke", on_revoke, OnRevokeWord)
         self.zk = zk
         self.path = path
         self._contest = Contest(

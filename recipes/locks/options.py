@@ -14,9 +14,9 @@ import attrs
 from ...client import ACL
 from ...protocol.layouts import ContenderKind
 from ..base.bound import Bound
+from ..base.choices import one_of
 from ..base.creating import Parents, ZnodeOptions
 from ..base.hold import Hold, Suspended
-from ..base.words import one_of
 from .grant import OnRevoke
 from .role import LockLayout
 from .strategy import Strategy

@@ -22,7 +22,7 @@ import attrs
 from attrs.validators import deep_iterable, instance_of
 
 from ...protocol.layouts import ContenderKind, ContenderName
-from ..base.words import one_of
+from ..base.choices import one_of
 
 LockLayout = Literal["curator", "kazoo", "both"]
 """The libraries that see our contenders. ``"curator"``: Curator, the Go client and aiozk. ``"kazoo"``: kazoo,

@@ -33,7 +33,7 @@ from ...client import (
     paths,
 )
 from ...protocol.layouts import ContenderKind, parse
-from ..base.words import check_options
+from ..base.choices import check_options
 from ..errors import Deadlock, LockLost, LossReason
 from .dual_layout import parts
 from .grant import Grant

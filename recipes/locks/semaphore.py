@@ -34,10 +34,10 @@ from ...client import (
 )
 from ...client.repeating import repeat
 from ..base.bound import Bound, first_of
+from ..base.choices import check_choice
 from ..base.creating import create_identified
 from ..base.tracebacks import SHORT, shorten
 from ..base.waiting import waiting_for
-from ..base.words import check_word
 from ..errors import RecipeError, WouldBlock
 from ..shared_value import SharedValue
 from .acquiring import Acquirable, Grants, held
@@ -111,7 +111,7 @@ class Semaphore(Acquirable[Grant]):
     ) -> None:
         super().__init__()
         paths.validate_path(path)
-        check_word("layout", layout, SemaphoreLayout)
+        check_choice("layout", layout, SemaphoreLayout)
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         if limit_source is not None and layout == "kazoo":

@@ -14,7 +14,7 @@ from typing import Literal
 
 import attrs
 
-from ..base.words import one_of
+from ..base.choices import one_of
 
 Watched = Literal["predecessor", "parent", "nothing"]
 

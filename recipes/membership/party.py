@@ -24,10 +24,10 @@ import attrs
 
 from ...client import ACL, GetData, NoNodeError, ZooKeeper, paths
 from ...protocol.paths import validate_path
+from ..base.choices import check_choice
 from ..base.creating import Parents
 from ..base.following import watch_children
 from ..base.running import Running, steady
-from ..base.words import check_word
 from .persistent_node import Conflict, PersistentNode
 
 PartyLayout = Literal["kazoo", "kazoo-shallow", "curator-group"]
@@ -107,9 +107,9 @@ class Party(Running):
     ) -> None:
         super().__init__()
         validate_path(path)
-        check_word("layout", layout, PartyLayout)
-        check_word("conflict", conflict, Conflict)
-        check_word("parents", parents, Parents)
+        check_choice("layout", layout, PartyLayout)
+        check_choice("conflict", conflict, Conflict)
+        check_choice("parents", parents, Parents)
         if layout == "kazoo" and data is not None:
             raise ValueError("with layout='kazoo' the data of a member is its id; leave out data")
         if data is None:

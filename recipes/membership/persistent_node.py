@@ -38,10 +38,10 @@ from ...protocol.paths import validate_path
 from ...protocol.text import session_text
 from ..base.background import BackgroundWork
 from ..base.bound import Bound, first_of
+from ..base.choices import check_choice
 from ..base.creating import Parents, ZnodeOptions, create_ephemeral, create_identified
 from ..base.running import Running, alongside, steady
 from ..base.waiting import waiting_for
-from ..base.words import check_word
 
 Conflict = Literal["wait", "takeover", "raise"]
 """The reaction to a znode of another owner at the path. ``"wait"``: wait until the znode is gone.
@@ -213,7 +213,7 @@ class PersistentNode(KeptNode):
             raise ValueError(
                 f"mode is EPHEMERAL, PERSISTENT or EPHEMERAL_SEQUENTIAL, not {mode.name}; for TTL use TtlNode"
             )
-        check_word("conflict", conflict, Conflict)
+        check_choice("conflict", conflict, Conflict)
         super().__init__(zk, path, data, parents, acl)
         self._persistent = mode is CreateMode.PERSISTENT
         self._unnumbered = mode is CreateMode.EPHEMERAL_SEQUENTIAL

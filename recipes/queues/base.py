@@ -15,10 +15,10 @@ from typing import Self, TypedDict
 
 from ...client import ACL, NoNodeError, SessionExpiredError, ZooKeeper
 from ...protocol.paths import validate_path
+from ..base.choices import check_choice
 from ..base.creating import Parents, ZnodeOptions
 from ..base.hold import Hold, Suspended
 from ..base.running import steady
-from ..base.words import check_word
 from .batch_reader import Supply
 from .consumer import MakeHold, Removal
 from .items import Item, ItemLayout, QueueEmpty, QueueLocation
@@ -87,7 +87,7 @@ class ItemQueue:
         :raises ValueError: an option has a wrong value.
         """
         validate_path(path)
-        check_word("suspended", suspended, Suspended)
+        check_choice("suspended", suspended, Suspended)
         self.zk = zk
         self.path = path
         self._location = QueueLocation(zk, layout, items, claims, ZnodeOptions(parents, acl))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from ...client import ZooKeeper, paths
-from ..base.words import check_word
+from ..base.choices import check_choice
 from .base import ItemQueue, QueueOptions
 from .items import CURATOR, DEFAULT_PRIORITY, KAZOO, kazoo_priority
 
@@ -46,7 +46,7 @@ class ClaimQueue(ItemQueue):
         lock_path: str | None = None,
         **options: Unpack[QueueOptions],
     ) -> None:
-        check_word("layout", layout, ClaimLayout)
+        check_choice("layout", layout, ClaimLayout)
         if layout == "curator":
             super().__init__(zk, path, CURATOR, path, lock_path or f"{path}.claims", **options)
         elif lock_path is None:

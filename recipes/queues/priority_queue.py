@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from ...client import ZooKeeper
-from ..base.words import check_word
+from ..base.choices import check_choice
 from .base import ItemQueue, QueueOptions
 from .items import CURATOR_PRIORITY, KAZOO, curator_priority, kazoo_priority
 
@@ -38,7 +38,7 @@ class PriorityQueue(ItemQueue):
         lock_path: str | None = None,
         **options: Unpack[QueueOptions],
     ) -> None:
-        check_word("layout", layout, PriorityLayout)
+        check_choice("layout", layout, PriorityLayout)
         names = {"curator": CURATOR_PRIORITY, "kazoo": KAZOO}[layout]
         super().__init__(zk, path, names, path, lock_path or f"{path}.claims", **options)
 

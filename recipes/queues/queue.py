@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from ...client import ZooKeeper
-from ..base.words import check_word
+from ..base.choices import check_choice
 from .base import ItemQueue, QueueOptions
 from .items import DEFAULT_PRIORITY, KAZOO, NATIVE, SIMPLE, kazoo_priority
 
@@ -57,7 +57,7 @@ class Queue(ItemQueue):
         safe: bool = True,
         **options: Unpack[QueueOptions],
     ) -> None:
-        check_word("layout", layout, QueueLayout)
+        check_choice("layout", layout, QueueLayout)
         claims = f"{path}.claims" if safe else None
         super().__init__(zk, path, _LAYOUTS[layout], path, claims, **options)
 

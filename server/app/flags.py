@@ -17,9 +17,9 @@ from ..logger import logger
 from . import logs
 
 if TYPE_CHECKING:
-    from ..config.given import Configuration, Given
     from ..config.members import ServerAddress
     from ..config.settings import Settings
+    from ..config.sourced_values import Configuration, SourcedValue
     from ..core.engine import Engine
     from ..storage.storage import Storage
     from ..testing.spans import Exporter
@@ -184,7 +184,7 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
     :raises ConfigError: a value cannot be used.
     """
     from ..config import overrides
-    from ..config.given import Configuration
+    from ..config.sourced_values import Configuration
 
     beside, warnings = overrides.from_environment(os.environ)
     beside += overrides.from_flags(arguments.set)
@@ -204,7 +204,7 @@ def configuration(arguments: argparse.Namespace, port_given: bool) -> Configurat
 
 
 def members(
-    arguments: argparse.Namespace, found: Configuration, emulated: Given | None = None
+    arguments: argparse.Namespace, found: Configuration, emulated: SourcedValue | None = None
 ) -> Sequence[ServerAddress]:
     """Return the servers of the requested ensemble; none for a single server.
 
@@ -236,7 +236,9 @@ def members(
     return members
 
 
-def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> Mapping[str, Given]:
+def certificates(
+    arguments: argparse.Namespace, given: Mapping[str, SourcedValue]
+) -> Mapping[str, SourcedValue]:
     """Return the values for ``--tls``, by field of Settings.
 
     :raises ConfigError: TLS is not possible.
@@ -247,7 +249,7 @@ def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> M
         return {}
     from pathlib import Path
 
-    from ..config.given import Given
+    from ..config.sourced_values import SourcedValue
     from ..config.tls import TlsError
     from . import certificates
 
@@ -272,7 +274,7 @@ def certificates(arguments: argparse.Namespace, given: Mapping[str, Given]) -> M
     port = arguments.tls_port
     if port is None:
         port = 0 if arguments.port == 0 else _TLS_PORT
-    return {"secure_port": Given(port, "--tls-port"), "ssl_context": Given(context, "--tls")}
+    return {"secure_port": SourcedValue(port, "--tls-port"), "ssl_context": SourcedValue(context, "--tls")}
 
 
 def _temporary() -> str:

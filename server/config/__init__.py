@@ -2,5 +2,6 @@
 
 ``zoocfg`` reads a file. ``properties`` has its syntax, ``overrides`` the keys of environment variables and
 ``--set``. ``reading`` reads each key by the tables of ``zookeys``; ``rules`` and ``servers`` read several
-keys together. The results are values with their sources, ``given``, from which ``settings`` are made.
+keys together. The results are values with their sources (``sourced_values``), from which ``settings`` are
+made.
 """

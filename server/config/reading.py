@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from . import tls
-from .given import Given
 from .members import ServerAddress
 from .overrides import NAMES, close_to
 from .properties import ConfigError, Entry, parse
 from .settings import check
+from .sourced_values import SourcedValue
 from .zookeys import (
     AT_CLIENT_PORT,
     CHECKED,
@@ -43,7 +43,7 @@ class Reading:
     """One file while it is read, with the keys of environment variables and ``--set``.
 
     :ivar name: the name of the file in errors and warnings.
-    :ivar given: values by field of :class:`Settings`.
+    :ivar values: values by field of :class:`Settings`.
     :ivar idle: keys without effect, by the reason.
     :ivar unknown: values of unknown keys.
     :ivar servers: the ``server.N`` lines, by key.
@@ -55,7 +55,7 @@ class Reading:
     def __init__(self, text: str, name: str, beside: Iterable[Entry]) -> None:
         self.name = name
         self.entries = parse(text, name) | {entry.key: entry for entry in beside}
-        self.given = {"config_text": Given(text, "the text", name)}
+        self.values = {"config_text": SourcedValue(text, "the text", name)}
         self.idle: dict[str, list[str]] = {}
         self.warnings: list[str] = []
         self.unknown: dict[str, str] = {}
@@ -124,7 +124,7 @@ class Reading:
     def give(self, field: str | None, value: object, entry: Entry) -> None:
         """Set a field of :class:`Settings`; None is no field."""
         if field:
-            self.given[field] = Given(value, entry.key, entry.where)
+            self.values[field] = SourcedValue(value, entry.key, entry.where)
 
     def warn(self, entry: Entry, message: str) -> None:
         """Warn of a value that is probably a mistake."""
@@ -142,7 +142,7 @@ class Reading:
 
         :param beginning: the prefix of these keys.
         """
-        self.given.pop(field, None)
+        self.values.pop(field, None)
         used = AT_CLIENT_PORT if self.is_true("httpOnClientPort", default=True) else ()
         for key in self.entries:
             if key.startswith(beginning) and key not in used and (KNOWN | PROPERTIES).get(key, (None,))[0]:

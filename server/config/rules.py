@@ -55,9 +55,9 @@ def _authentication(reading: Reading) -> None:
         entry = reading.entries["sessionRequireClientSASLAuth"]
         reading.give("required_auth_schemes", frozenset({"sasl"}), entry)
     elif not reading.is_true("enforce.auth.enabled"):
-        if reading.given.pop("required_auth_schemes", None) is not None:
+        if reading.values.pop("required_auth_schemes", None) is not None:
             reading.note("enforce.auth.enabled is not true", "enforce.auth.schemes")
-    elif "required_auth_schemes" not in reading.given or not reading.given["required_auth_schemes"].value:
+    elif "required_auth_schemes" not in reading.values or not reading.values["required_auth_schemes"].value:
         reading.refuse(
             reading.entries["enforce.auth.enabled"],
             "enforce.auth.schemes must name a scheme: digest, ip ...",
@@ -88,7 +88,7 @@ def _sasl(reading: Reading) -> None:
     entry = reading.entries[found.key]
     reading.give("sasl_users", found.users, entry)
     reading.give("sasl_super_users", found.super_users, entry)
-    if found.enabled or "sasl_enabled" not in reading.given:
+    if found.enabled or "sasl_enabled" not in reading.values:
         reading.give("sasl_enabled", found.enabled, entry)
 
 
@@ -105,7 +105,7 @@ def _ensemble_provider(reading: Reading) -> None:
 
 def _admin_server(reading: Reading) -> None:
     if reading.is_true("admin.enableServer"):
-        if "admin_port" not in reading.given:
+        if "admin_port" not in reading.values:
             reading.give("admin_port", 8080, reading.entries["admin.enableServer"])
     else:
         reading.drop("admin.enableServer is not true", "admin.", "admin_port")
@@ -114,28 +114,28 @@ def _admin_server(reading: Reading) -> None:
 def _metrics_provider(reading: Reading) -> None:
     entry = reading.entries.get("metricsProvider.className")
     if entry is not None and entry.value == PROMETHEUS:
-        if "metrics_port" not in reading.given:
+        if "metrics_port" not in reading.values:
             reading.give("metrics_port", 7000, entry)
     else:
         reading.drop("metricsProvider.className does not ask for them", "metricsProvider.", "metrics_port")
 
 
 def _ports(reading: Reading, port_given: bool) -> None:
-    port_given = port_given or "port" in reading.given
+    port_given = port_given or "port" in reading.values
     for key, present in (
         ("clientPortAddress", port_given),
-        ("secureClientPortAddress", "secure_port" in reading.given),
+        ("secureClientPortAddress", "secure_port" in reading.values),
     ):
         if key in reading.entries and not present:
             reading.refuse(reading.entries[key], f"it needs {key.removesuffix('Address')} beside it")
-    if "secure_port" in reading.given and not port_given:
+    if "secure_port" in reading.values and not port_given:
         reading.warnings.append(f"{reading.name} has no clientPort: {DEFAULT_PORT} is open too, without TLS")
 
 
 def _limits(reading: Reading) -> None:
     """Apply a written limit to this machine's own addresses too."""
-    if "max_client_connections" in reading.given:
-        reading.given["max_loopback_connections"] = reading.given["max_client_connections"]
+    if "max_client_connections" in reading.values:
+        reading.values["max_loopback_connections"] = reading.values["max_client_connections"]
 
 
 def _doubtful_values(reading: Reading) -> None:

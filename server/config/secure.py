@@ -47,9 +47,9 @@ def secure_ports(reading: Reading) -> None:
 def _clients_port(reading: Reading) -> bool:
     """Return whether clients may come over TLS."""
     unified = reading.is_true("client.portUnification")
-    if "secure_port" not in reading.given and not unified:
+    if "secure_port" not in reading.values and not unified:
         return False
-    asking = "secureClientPort" if "secure_port" in reading.given else "client.portUnification"
+    asking = "secureClientPort" if "secure_port" in reading.values else "client.portUnification"
     entry = reading.entries[asking]
     options = _options(reading, _OWN)
     reading.give("ssl_context", _context(reading, options, _OWN, entry), entry)

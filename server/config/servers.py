@@ -57,7 +57,7 @@ def take_address(reading: Reading) -> None:
     """Take the address for clients from the line of the only server, or of the first one."""
     if reading.members:
         first = reading.members[0]
-        if first.client_port and "port" not in reading.given:
+        if first.client_port and "port" not in reading.values:
             reading.give("port", first.client_port, reading.servers[f"server.{first.number}"])
         return
     for entry in reading.servers.values():
@@ -65,10 +65,10 @@ def take_address(reading: Reading) -> None:
         if ensemble.strip().lower().endswith(":observer"):
             reading.refuse(entry, "an observer needs servers that vote: at least two more lines")
         client_address, _, port = client.rpartition(":")
-        if port and "port" not in reading.given:
+        if port and "port" not in reading.values:
             _, parser = KNOWN["clientPort"]
             reading.give("port", reading.parse(attrs.evolve(entry, value=port), parser), entry)
-            if client_address and "host" not in reading.given:
+            if client_address and "host" not in reading.values:
                 reading.give("host", address(client_address), entry)
 
 

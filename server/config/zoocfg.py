@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from . import rules, servers
-from .given import Configuration, Given
 from .properties import Entry, text_of
 from .reading import Reading
+from .sourced_values import Configuration, SourcedValue
 
 
 def read(
@@ -49,8 +49,8 @@ def interpret(
     for entry in reading.entries.values():
         reading.take(entry)
     rules.apply(reading, port_given)
-    reading.given["extra"] = Given(reading.unknown, "unknown keys", name)
+    reading.values["extra"] = SourcedValue(reading.unknown, "unknown keys", name)
     if reading.idle:
         reasons = "; ".join(f"{reason}: {', '.join(keys)}" for reason, keys in reading.idle.items())
         reading.warnings.append(f"{name} has keys without effect here; {reasons}")
-    return Configuration(reading.given, reading.warnings, reading.members, *servers.limits(reading))
+    return Configuration(reading.values, reading.warnings, reading.members, *servers.limits(reading))

@@ -9,10 +9,10 @@ import attrs
 import trio
 
 from ..config import zoocfg
-from ..config.given import Configuration
 from ..config.members import chosen
 from ..config.overrides import check_key
 from ..config.settings import Settings
+from ..config.sourced_values import Configuration
 from ..core.failures import report
 from ..ensemble.timing import timing_of
 from ..net.server import HttpFactory
@@ -82,7 +82,7 @@ class Servers:
         if len(self.running) + self._starting >= _MOST:
             raise ApiError(409, f"there are {_MOST} servers already; delete some")
         found = _configuration(config, ensemble is not None)
-        given: dict[str, Any] = {field: each.value for field, each in found.given.items()}
+        given: dict[str, Any] = {field: each.value for field, each in found.values.items()}
         settings = Settings(**{"port": 0, **given})
         launch: Launch | EnsembleLaunch = Launch(
             clock, record, HISTORY_LIMIT, settings, hostile, http=self._http

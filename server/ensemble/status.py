@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from ...protocol.text import session_text
-from ..monitoring import words
+from ..monitoring import four_letter_words
 from ..monitoring.commands import Ask
 from ..net.connection import Connection
 from .leader import Leader
@@ -69,7 +69,7 @@ def _isro(service: Any, asker: Connection, now: float) -> str:
 def _conf(service: Any, asker: Connection, now: float) -> str:
     member = _member(service)
     timing, line = member.ensemble.timing, member.address
-    text = words.conf(service, asker, now) + "\n".join(
+    text = four_letter_words.conf(service, asker, now) + "\n".join(
         (
             f"initLimit={timing.init_limit}",
             f"syncLimit={timing.sync_limit}",
@@ -84,10 +84,10 @@ def _conf(service: Any, asker: Connection, now: float) -> str:
 
 def _mntr(service: Any, asker: Connection, now: float) -> Iterator[str]:
     role = _member(service).role
-    yield f"zk_version\t{words.version_text(service.settings)}\nzk_server_state\t{service.mode}\n"
+    yield f"zk_version\t{four_letter_words.version_text(service.settings)}\nzk_server_state\t{service.mode}\n"
     if role in _STATES:
         yield f"zk_peer_state\t{_STATES[role]} - broadcast\n"
-    for key, value in words.monitored(service, now):
+    for key, value in four_letter_words.monitored(service, now):
         yield f"zk_{key}\t{value}\n" if key else ""
 
 
@@ -95,13 +95,13 @@ def _dump(service: Any, asker: Connection, now: float) -> Iterator[str]:
     member = _member(service)
     leader = member.own_leader
     if leader is not None:
-        known = words.session_sets(service, leader.sessions, now)
+        known = four_letter_words.session_sets(service, leader.sessions, now)
     else:
         known = _global_sessions(member)
     if member.settings.local_sessions:
-        local = words.session_sets(service, member.engine.tracker, now)
+        local = four_letter_words.session_sets(service, member.engine.tracker, now)
         known = chain(("Local ",), local, ("Global ",) if leader is not None else (), known)
-    return words.dump(service, now, known)
+    return four_letter_words.dump(service, now, known)
 
 
 def _global_sessions(member: Member) -> Iterator[str]:

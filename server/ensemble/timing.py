@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from ..config.given import Configuration
+    from ..config.sourced_values import Configuration
 
 
 def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], object], None]:

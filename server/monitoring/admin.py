@@ -29,7 +29,7 @@ from ..logger import logger
 from ..net.http import Request, Response, method_refused, plain, web_page_behind
 from ..net.service import java_address
 from .commands import BY_NAME, COMMANDS, Ask, Command, CommandRefused, Data, Rows, Stream
-from .words import NOT_SERVING, in_pieces
+from .four_letter_words import NOT_SERVING, in_pieces
 
 if TYPE_CHECKING:
     from ..config.settings import Settings

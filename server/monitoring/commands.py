@@ -20,7 +20,7 @@ import attrs
 from ..config.properties import masked
 from ..config.zookeys import KEY_OF, is_secret
 from ..logger import logger
-from .words import environment, monitored, operation_name, version_text
+from .four_letter_words import environment, monitored, operation_name, version_text
 
 if TYPE_CHECKING:
     from ..config.releases import Release

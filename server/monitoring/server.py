@@ -11,7 +11,7 @@ from ..config.settings import Settings
 from ..net.clock import Clock
 from ..net.server import HttpFactory, Listen, Server, Task
 from ..net.service import Service
-from . import words
+from . import four_letter_words
 
 if TYPE_CHECKING:
     from ..net.http import Request, Response
@@ -40,7 +40,9 @@ class MonitoredServer(Server):
     ) -> None:
         self.admin_address: tuple[str, int] | None = None
         self.metrics_address: tuple[str, int] | None = None
-        super().__init__(settings, clock, partial(make_service, answer_word=words.answer), http=http)
+        super().__init__(
+            settings, clock, partial(make_service, answer_word=four_letter_words.answer), http=http
+        )
 
     def further_ports(self, listen: Listen) -> Iterator[Task]:
         settings = self.service.settings

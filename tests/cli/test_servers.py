@@ -12,7 +12,7 @@ import threading
 import pytest
 from kazoo.client import KazooClient
 
-from pyzk.cli import words
+from pyzk.cli import four_letter_words
 from pyzk.cli.context import hosts_of
 from pyzk.cli.status import Failure, Status
 from pyzk.cli.verbs.servers import Session, read_connections, read_dump
@@ -141,7 +141,7 @@ def test_a_word_that_is_not_allowed(
 @pytest.fixture
 def not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server looks like another's."""
-    monkeypatch.setattr(words, "OURS", "-nobody's-")
+    monkeypatch.setattr(four_letter_words, "OURS", "-nobody's-")
 
 
 class Terminal(io.StringIO):

@@ -21,7 +21,7 @@ from pyzk.server.ensemble.ensemble import Ensemble
 from pyzk.server.ensemble.member import Member
 from pyzk.server.ensemble.status import ReportingService
 from pyzk.server.ensemble.timing import Timing
-from pyzk.server.monitoring.words import answer
+from pyzk.server.monitoring.four_letter_words import answer
 from pyzk.server.net.service import Service
 
 from .requests import Requests

@@ -22,7 +22,7 @@ from pyzk.protocol.paths import join, name
 from pyzk.server.config.settings import Settings
 from pyzk.server.core.tree import DataTree
 from pyzk.server.core.txn import Create, Delete, Txn
-from pyzk.server.monitoring.words import answer
+from pyzk.server.monitoring.four_letter_words import answer
 from pyzk.server.net.service import Service
 from pyzk.server.storage.storage import Storage
 

@@ -37,7 +37,7 @@ def test_nobody_can_answer(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pyzk.cli.words.OURS", "of somebody else")
+    monkeypatch.setattr("pyzk.cli.four_letter_words.OURS", "of somebody else")
     other.Lock("/l", "build 7").acquire()
     assert main(["--hosts", server.hosts, "--break", "/l"]) == Status.NO
     said = capsys.readouterr().err

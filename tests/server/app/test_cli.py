@@ -17,8 +17,8 @@ from pyzk.protocol.version import __version__
 from pyzk.server.app import cli, flags
 from pyzk.server.app import serve as transport
 from pyzk.server.config import settings as settings_module
-from pyzk.server.config.given import build
 from pyzk.server.config.settings import Settings
+from pyzk.server.config.sourced_values import build
 from pyzk.server.config.zoocfg import interpret, read
 
 SAMPLE = Path(__file__).parents[3] / "conf" / "zoo.cfg"
@@ -208,7 +208,7 @@ def test_an_address_that_cannot_be_had(served, refused, error, words):
 
 
 def test_an_address_that_cannot_be_had_is_named_as_the_file_has_it(served, tmp_path):
-    given = interpret("clientPort=80\nclientPortAddress=::1", "zoo.cfg").given
+    given = interpret("clientPort=80\nclientPortAddress=::1", "zoo.cfg").values
     error = OSError(errno.EACCES, "Permission denied")
     message = cli._explain(error, build(given), given)
     assert message.startswith("cannot listen at [::1]:80: ")
@@ -386,7 +386,7 @@ def test_an_output_that_takes_nothing(argv, output, reason):
 def test_the_sample_is_the_defaults():
     configuration = read(str(SAMPLE))
     assert not configuration.warnings
-    assert attrs.evolve(build(configuration.given), config_text="") == Settings()
+    assert attrs.evolve(build(configuration.values), config_text="") == Settings()
 
 
 def test_every_example_in_the_sample_works(tmp_path, monkeypatch):
@@ -399,7 +399,7 @@ def test_every_example_in_the_sample_works(tmp_path, monkeypatch):
     text = re.sub(r"^#(?=\S+=)", "", SAMPLE.read_text(), flags=re.MULTILINE)
     configuration = interpret(text)
     assert not configuration.warnings
-    settings = build(configuration.given)
+    settings = build(configuration.values)
     assert settings.secure_port == 2281
     assert settings.skip_acl
 
@@ -428,7 +428,7 @@ def test_settings_that_have_no_effect_here_are_told(served, capsys, given, told)
 
 def test_with_data_they_have_one(tmp_path, capsys):
     arguments = SimpleNamespace(data=str(tmp_path), data_repair=False)
-    storage = flags.storage(arguments, build(interpret("clientPort=1\nsnapCount=5").given))
+    storage = flags.storage(arguments, build(interpret("clientPort=1\nsnapCount=5").values))
     assert storage is not None
     storage.close()
     assert "without effect" not in capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_one_server_may_be_an_ensemble() -> None:
     assert [member.number for member in interpret(text).members] == [1]
     found = interpret(f"{text}server.2=b:1:2:observer")
     assert [member.votes for member in found.members] == [True, False]
-    assert found.given["standalone_enabled"].value is False
+    assert found.values["standalone_enabled"].value is False
     assert found.warnings == []
 
 

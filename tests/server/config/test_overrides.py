@@ -3,8 +3,8 @@
 import pytest
 
 from pyzk.server.config import overrides, tls, zookeys
-from pyzk.server.config.given import build
 from pyzk.server.config.properties import ConfigError
+from pyzk.server.config.sourced_values import build
 from pyzk.server.config.zoocfg import interpret
 
 
@@ -41,14 +41,14 @@ def test_a_variable_of_no_key_is_warned_about() -> None:
 def test_authentication_providers_have_variables() -> None:
     name = "org.apache.zookeeper.server.auth.X509AuthenticationProvider"
     beside, _ = overrides.from_environment({"PYZK_AUTH_PROVIDER_1": name})
-    assert build(interpret("clientPort=1", beside=beside).given).x509_enabled
+    assert build(interpret("clientPort=1", beside=beside).values).x509_enabled
 
 
 def test_flags_win_over_the_environment_and_that_over_the_file() -> None:
     beside, _ = overrides.from_environment({"PYZK_TICK_TIME": "20", "PYZK_MAX_CNXNS": "20"})
     beside += overrides.from_flags(["tickTime=30", "tickTime=40"])
     text = "clientPort=1\ntickTime=10\nmaxCnxns=10\nenforceQuota=true"
-    settings = build(interpret(text, beside=beside).given)
+    settings = build(interpret(text, beside=beside).values)
     assert (settings.tick_time, settings.max_connections, settings.enforce_quota) == (40, 20, True)
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pyzk.server.config.given import build
 from pyzk.server.config.properties import ConfigError
 from pyzk.server.config.releases import CHANGES, LAST, LINES, ReleaseError, release
 from pyzk.server.config.settings import Settings
+from pyzk.server.config.sourced_values import build
 from pyzk.server.config.zoocfg import interpret
 
 
@@ -23,7 +23,7 @@ from pyzk.server.config.zoocfg import interpret
 )
 def test_a_line_or_a_release(text: str, number: str) -> None:
     assert str(release(text)) == number
-    assert str(build(interpret(f"clientPort=1\nemulate={text}").given).release) == number
+    assert str(build(interpret(f"clientPort=1\nemulate={text}").values).release) == number
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_others_are_refused(text: str) -> None:
 
 def test_the_file_is_refused_with_its_line() -> None:
     with pytest.raises(ConfigError, match=r"^zoo.cfg, line 2: emulate: '3.4' is no release"):
-        build(interpret("clientPort=1\nemulate=3.4").given)
+        build(interpret("clientPort=1\nemulate=3.4").values)
 
 
 def test_each_line_is_known_up_to_its_last_release() -> None:

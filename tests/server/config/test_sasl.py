@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyzk.server.config.given import build
 from pyzk.server.config.overrides import from_environment
 from pyzk.server.config.properties import ConfigError
 from pyzk.server.config.sasl import JaasError, users_of
 from pyzk.server.config.settings import Settings
+from pyzk.server.config.sourced_values import build
 from pyzk.server.config.zoocfg import interpret
 
 from ...support.sasl import JAAS, USERS
@@ -105,7 +105,7 @@ def jaas(tmp_path: Path) -> str:
 
 def test_a_file_needs_a_provider_beside_it_and_a_key_does_not(jaas: str) -> None:
     alone, provided, more = (
-        build(interpret(jaas + text).given) for text in ("", PROVIDER, "sasl.user.bob=new")
+        build(interpret(jaas + text).values) for text in ("", PROVIDER, "sasl.user.bob=new")
     )
     assert alone.sasl_users == provided.sasl_users == USERS
     assert (alone.sasl_enabled, provided.sasl_enabled, more.sasl_enabled) == (False, True, True)
@@ -117,10 +117,10 @@ def test_another_section(tmp_path: Path) -> None:
     path.write_text(server('user_a="1"').replace("Server", "Other"))
     text = f"java.security.auth.login.config={path}"
     configuration = interpret(text)
-    assert build(configuration.given).sasl_users is None
+    assert build(configuration.values).sasl_users is None
     [warning] = configuration.warnings
     assert "has no section 'Server'" in warning
-    assert build(interpret(f"{text}\nsasl.serverconfig=Other").given).sasl_users == {"a": "1"}
+    assert build(interpret(f"{text}\nsasl.serverconfig=Other").values).sasl_users == {"a": "1"}
 
 
 @pytest.mark.parametrize("content", [b"Server { x }", b"\xff\xfe"])
@@ -141,19 +141,19 @@ def test_the_examples_of_the_documentation(tmp_path: Path) -> None:
     text = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
     section = text.partition("\n## SASL\n")[2].partition("\n## ")[0]
     keys, file = re.findall(r"```ini\n(.*?)```", section, re.DOTALL)
-    settings = build(interpret(keys).given)
+    settings = build(interpret(keys).values)
     assert settings.sasl_users == {"bob": "bobsecret"}
     assert (settings.sasl_super_users, settings.required_auth_schemes) == ({"bob"}, {"sasl"})
     path = tmp_path / "jaas.conf"
     path.write_text(server('user_ann="a"'))
     [provider] = re.findall(r"`(authProvider\..*?)`", section)
-    given = interpret(f"{file.replace('/etc/zookeeper/jaas.conf', str(path))}\n{provider}").given
+    given = interpret(f"{file.replace('/etc/zookeeper/jaas.conf', str(path))}\n{provider}").values
     assert (build(given).sasl_users, build(given).sasl_enabled) == ({"ann": "a"}, True)
 
 
 def test_an_enforced_login_needs_users() -> None:
     with pytest.raises(ConfigError, match=r"sessionRequireClientSASLAuth .* sasl.user.bob=secret"):
-        build(interpret("sessionRequireClientSASLAuth=true").given)
+        build(interpret("sessionRequireClientSASLAuth=true").values)
 
 
 def test_users_in_settings_are_text() -> None:

@@ -9,9 +9,9 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificates
 
 from pyzk.server.app.serve import serve
-from pyzk.server.config.given import build
 from pyzk.server.config.properties import ConfigError
 from pyzk.server.config.settings import Settings
+from pyzk.server.config.sourced_values import build
 from pyzk.server.config.tls import TlsError, server_context, subject_text
 from pyzk.server.config.zoocfg import interpret
 
@@ -300,7 +300,7 @@ def file_of(options):
 def test_a_secure_port(stores):
     text = file_of({"clientPort": "0", "secureClientPort": "0", "secureClientPortAddress": "[::1]", **stores})
     configuration = interpret(text)
-    settings = build(configuration.given)
+    settings = build(configuration.values)
     assert (settings.secure_host, settings.secure_port) == ("::1", 0)
     assert isinstance(settings.ssl_context, ssl.SSLContext)
     assert "x509" in settings.auth_schemes
@@ -311,7 +311,7 @@ def test_a_file_without_a_plain_port_says_that_one_is_open(stores):
     text = file_of({"secureClientPort": "0", **stores})
     (warning,) = interpret(text).warnings
     assert "no clientPort: 2181 is open too, without TLS" in warning
-    assert build(interpret(text).given).port == Settings().port
+    assert build(interpret(text).values).port == Settings().port
     assert not interpret(text, port_given=True).warnings
 
 
@@ -326,7 +326,7 @@ def test_errors_name_the_line_of_the_key_or_of_the_port(stores):
 @pytest.mark.trio
 async def test_a_client_on_the_secure_port(stores, client, nursery):
     text = file_of({"clientPort": "0", "secureClientPort": "0", "ssl.clientAuth": "none", **stores})
-    server = await nursery.start(serve, build(interpret(text).given))
+    server = await nursery.start(serve, build(interpret(text).values))
     host, port = server.secure_address
     async with await trio.open_ssl_over_tcp_stream(host, port, ssl_context=client) as stream:
         await stream.send_all(b"ruok")

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyzk.server.config import tls, zookeys
-from pyzk.server.config.given import Given, build
 from pyzk.server.config.properties import ConfigError, parse
 from pyzk.server.config.settings import Settings
+from pyzk.server.config.sourced_values import SourcedValue, build
 from pyzk.server.config.zoocfg import interpret, read
 
 
 def settings_of(text, **flags):
-    return build(interpret(text).given | flags)
+    return build(interpret(text).values | flags)
 
 
 def warnings_of(text):
@@ -183,7 +183,7 @@ def test_an_empty_file_is_the_defaults():
 
 
 def test_flags_win_over_the_file():
-    settings = settings_of("clientPort=1\ntickTime=100", port=Given(2, "--port"))
+    settings = settings_of("clientPort=1\ntickTime=100", port=SourcedValue(2, "--port"))
     assert (settings.port, settings.tick_time) == (2, 100)
 
 
@@ -454,19 +454,21 @@ def test_refused_with_the_file_the_line_and_the_key(text):
 
 
 def test_a_contradiction_names_each_side_as_its_giver_does():
-    given = interpret("\nminSessionTimeout=6000").given
+    given = interpret("\nminSessionTimeout=6000").values
     with pytest.raises(
         ConfigError, match=r"minSessionTimeout \(zoo.cfg, line 2\) 6000 ms is above --most 5000"
     ):
-        build({**given, "max_session_timeout": Given(5000, "--most")})
+        build({**given, "max_session_timeout": SourcedValue(5000, "--most")})
     with pytest.raises(ConfigError, match=r"--least 50000 ms is above maxSessionTimeout 40000 ms"):
-        build({"min_session_timeout": Given(50_000, "--least")})
+        build({"min_session_timeout": SourcedValue(50_000, "--least")})
     with pytest.raises(ConfigError, match=r"--least 50000 ms is above --most 40000 ms"):
-        build({"min_session_timeout": Given(50_000, "--least")}, names={"max_session_timeout": "--most"})
+        build(
+            {"min_session_timeout": SourcedValue(50_000, "--least")}, names={"max_session_timeout": "--most"}
+        )
 
 
 def test_a_port_from_elsewhere_completes_an_address():
-    assert interpret("clientPortAddress=::1", port_given=True).given["host"].value == "::1"
+    assert interpret("clientPortAddress=::1", port_given=True).values["host"].value == "::1"
 
 
 def test_an_unreadable_file(tmp_path):
@@ -479,7 +481,7 @@ def test_an_unreadable_file(tmp_path):
 def test_a_file_is_read_as_java_reads_it(tmp_path):
     path = tmp_path / "zoo.cfg"
     path.write_bytes("# café\r\nX509AuthenticationProvider.superUser=CN=Jos\xe9\r\n".encode("latin-1"))
-    assert build(read(str(path)).given).x509_super_user == "CN=José"
+    assert build(read(str(path)).values).x509_super_user == "CN=José"
 
 
 # --- values that do not do what they seem to ------------------------------------------------------------
@@ -543,7 +545,7 @@ def test_no_secret_is_told(key):
     told = [
         *configuration.warnings,
         repr(configuration),
-        repr(build(configuration.given)),
+        repr(build(configuration.values)),
         repr(parse("x=s3cret")),
     ]
     assert not [text for text in told if "s3cret" in text]

@@ -13,7 +13,7 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode, EventType
 from pyzk.protocol.multi import encode_multi
 from pyzk.protocol.operations import OpCode
-from pyzk.server.monitoring.words import in_pieces
+from pyzk.server.monitoring.four_letter_words import in_pieces
 from pyzk.server.net.gate import Gate
 from pyzk.server.net.service import SLICE
 

@@ -12,7 +12,7 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import EventType
 from pyzk.protocol.framing import frame
 from pyzk.protocol.operations import OpCode
-from pyzk.server.config.given import build
+from pyzk.server.config.sourced_values import build
 from pyzk.server.config.zoocfg import interpret
 from pyzk.server.core.txn import CloseSession, CreateSession
 
@@ -431,7 +431,7 @@ def test_this_machine_has_no_limit_unless_one_is_set(host: str) -> None:
 @pytest.mark.parametrize("host", LOOPBACK)
 @pytest.mark.parametrize("most", [2, 60])
 def test_a_limit_that_is_written_down_counts_for_this_machine_too(host: str, most: int) -> None:
-    settings = build(interpret(f"clientPort=1\nmaxClientCnxns={most}").given)
+    settings = build(interpret(f"clientPort=1\nmaxClientCnxns={most}").values)
     assert settings.max_loopback_connections == settings.max_client_connections == most
     world = World(max_loopback_connections=most)
     for _ in range(most):

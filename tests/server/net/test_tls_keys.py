@@ -15,8 +15,8 @@ import trustme
 from cryptography.x509 import load_pem_x509_certificates
 
 from pyzk.server.app.serve import make_server
-from pyzk.server.config.given import build
 from pyzk.server.config.properties import ConfigError
+from pyzk.server.config.sourced_values import build
 from pyzk.server.config.zoocfg import interpret
 from pyzk.server.monitoring.server import MonitoredServer
 from pyzk.server.net.clock import Clock
@@ -64,7 +64,7 @@ def settings_of(stores: dict[str, str], prefix: str = "ssl.", **keys: str) -> An
     lines |= {key.replace("_", "."): value for key, value in keys.items()}
     configuration = interpret("\n".join(f"{key}={value}" for key, value in lines.items()))
     assert not configuration.warnings
-    return build(configuration.given)
+    return build(configuration.values)
 
 
 @asynccontextmanager
@@ -135,7 +135,7 @@ async def test_the_first_bytes_may_come_one_by_one(stores: dict[str, str], trust
 
 
 async def test_without_the_key_tls_is_not_served() -> None:
-    async with serving(build(interpret("clientPort=0").given)) as server:
+    async with serving(build(interpret("clientPort=0").values)) as server:
         assert await talk(server.address, bytes.fromhex("16030100c8010000c40303")) == b""
 
 

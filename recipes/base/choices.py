@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 
-def check_word(option: str, word: object, words: Any) -> None:
+def check_choice(option: str, word: object, words: Any) -> None:
     """Check that a word is one of the words of a ``Literal``.
 
     :param option: the name of the option, for the message.
@@ -18,12 +18,12 @@ def check_word(option: str, word: object, words: Any) -> None:
 
 
 def one_of(words: Any) -> Callable[[object, Any, object], None]:
-    """Return :func:`check_word` as a validator for attrs."""
+    """Return :func:`check_choice` as a validator for attrs."""
     allowed = get_args(words)
 
     def check(_: object, attribute: Any, word: object) -> None:
         if word not in allowed:
-            check_word(attribute.name, word, words)
+            check_choice(attribute.name, word, words)
 
     return check
 

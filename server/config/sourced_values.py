@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Given:
+class SourcedValue:
     """A value for one field of :class:`Settings`, with its name and place in its source."""
 
     value: object = attrs.field(repr=False)
@@ -35,29 +35,29 @@ class Given:
 class Configuration:
     """The contents of a file.
 
-    :ivar given: values by field of :class:`Settings`, for :func:`build`.
+    :ivar values: values by field of :class:`Settings`, for :func:`build`.
     :ivar warnings: lines for the log: one about all keys without effect, and one for each value that is
         probably a mistake.
     :ivar members: the servers of an ensemble; none for a single server.
     :ivar sync_limit: the ticks of an ensemble, if given; the same for ``init_limit``.
     """
 
-    given: Mapping[str, Given]
+    values: Mapping[str, SourcedValue]
     warnings: Sequence[str]
     members: Sequence[ServerAddress] = ()
     sync_limit: int | None = None
     init_limit: int | None = None
 
 
-def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyType({})) -> Settings:
-    """Make the settings from some given values.
+def build(sourced: Mapping[str, SourcedValue], names: Mapping[str, str] = MappingProxyType({})) -> Settings:
+    """Make the settings from values with their sources.
 
-    :param given: the values by field of :class:`Settings`.
+    :param sourced: the values by field of :class:`Settings`.
     :param names: the names of fields without a value, for errors; by default their keys in zoo.cfg.
     :raises ConfigError: a value is out of range, or two contradict each other.
     """
-    values: dict[str, Any] = {field: item.value for field, item in given.items()}
-    for field, item in given.items():
+    values: dict[str, Any] = {field: item.value for field, item in sourced.items()}
+    for field, item in sourced.items():
         try:
             check(field, item.value, item.name)
         except ValueError as error:
@@ -67,5 +67,5 @@ def build(given: Mapping[str, Given], names: Mapping[str, str] = MappingProxyTyp
     except SettingsError as error:
         message = str(error)
         for field in error.fields:
-            message = message.replace(field, str(given.get(field) or names.get(field) or KEY_OF[field]))
+            message = message.replace(field, str(sourced.get(field) or names.get(field) or KEY_OF[field]))
         raise ConfigError(message) from None
