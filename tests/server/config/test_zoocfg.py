@@ -363,7 +363,7 @@ def test_the_tables_do_not_contradict_each_other():
 
 
 def test_every_key_is_in_the_documentation():
-    text = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
     keys = {*zookeys.KNOWN, *zookeys.PROPERTIES, *tls.OPTIONS, *zookeys.IGNORED, *zookeys.NOT_YET}
     assert not [key for key in sorted(keys) if f"`{key}`" not in text]
 
