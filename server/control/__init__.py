@@ -1,6 +1,6 @@
-"""The control API: the controls of a test over HTTP, for any language.
+"""The control API: the controls of the test kit over HTTP, for any language.
 
-:func:`serve_http` loads it for the first HTTP client, so an idle server does not load it.
+The server loads this package when the first HTTP client connects.
 """
 
 from __future__ import annotations

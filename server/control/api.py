@@ -1,7 +1,7 @@
 """The control API: each call of the test kit's server as a route below ``/api/v1``.
 
-The change of a request has happened when its answer comes: events are sent, connections are closed, the
-ephemerals of an expired session are deleted. :data:`ROUTES` is the table of contents.
+When the answer is sent, the change is complete: events are sent, connections are closed, and the ephemerals
+of an expired session are deleted. :data:`ROUTES` lists all routes.
 """
 
 from __future__ import annotations

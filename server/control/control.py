@@ -1,4 +1,5 @@
-"""The state of one server's control API, and the look-up of names in requests. :mod:`.api` has the routes."""
+"""The state of one server's control API, and the search for sessions that requests name. :mod:`.api` has the
+routes."""
 
 from __future__ import annotations
 
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class Control:
-    """The state of one server's control API, beside the server.
+    """The state of one server's control API.
 
     :param controls: the controls of the server.
-    :param servers: the servers that were started from here, if it may start some.
-    :ivar faults: planned by requests, by number.
-    :ivar faults: the faults from requests, by number.
+    :param servers: the servers that this server has started; None if it cannot start servers.
+    :ivar faults: the faults that requests have planned, by number.
+    :ivar chaos: the chaos that requests have started, by number.
     :ivar snapshots: the snapshots of the tree, by number.
     :ivar copying: the estimated bytes of snapshots that are being taken, by number.
-    :ivar waiting: how many requests wait now.
-    :ivar followers: how many clients follow the trace now.
-    :ivar watchers: how many clients follow the figures now.
+    :ivar waiting: the number of requests that wait now.
+    :ivar followers: the number of clients that follow the trace now.
+    :ivar watchers: the number of clients that follow the figures now.
     """
 
     def __init__(self, controls: Controls, servers: Servers | None = None) -> None:
@@ -47,11 +48,11 @@ class Control:
         self._numbers = itertools.count(1)
 
     def number(self) -> int:
-        """A number that no other thing of this server has."""
+        """Return a number that no other object of this control API has."""
         return next(self._numbers)
 
     def reset(self) -> None:
-        """Make the server like a fresh one."""
+        """Reset the server to the state of a fresh one."""
         self.controls.reset()
         self.faults.clear()
         self.chaos.clear()
@@ -71,7 +72,7 @@ class Control:
         raise unknown(running, given)
 
     def scope(self, whole: bool) -> Controls | EnsembleControls:
-        """Return the controls of the server's ensemble.
+        """Return the controls of the server, or of its whole ensemble.
 
         :raises ApiError: 409: it is a single server.
         """
@@ -84,8 +85,7 @@ class Control:
     def find_any(self, given: str, whole: bool = False) -> int:
         """Return the id of a session, which may be over if it is given by its name or id.
 
-        :param whole: whether it may be known to another server of the ensemble alone.
-        :param whole: whether a session that only another server of the ensemble knows counts.
+        :param whole: whether to search all servers of the ensemble.
         """
         try:
             return find(self.scope(whole).running.each(), given)

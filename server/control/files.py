@@ -1,7 +1,7 @@
-"""The files of the page: read for each request, and not kept.
+"""The files of the page. They are read again for each request.
 
-The files contain no data of clients: the page asks the API, which has its own rules of access. No file may
-run a script or a style that is not among these files, and no other site may show the page in a frame.
+The files contain no data of clients. The page reads data through the API, which checks access. The headers of
+a file allow only scripts and styles from these files, and no other site can show the page in a frame.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ SAFE: Final[Mapping[str, str]] = {
     # the guard wants to know the site of the page behind a request
     "referrer-policy": "same-origin",
 }
-"""Headers of every answer on the port: a browser that opens an answer runs no script in it."""
+"""The headers of every answer on the port. With them a browser runs no script in an answer that it opens."""
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a request for ``/`` comes from a browser. Other programs get text."""
+    """Return whether a request for ``/`` comes from a browser. Other programs get text."""
     return "text/html" in request.headers.get("accept", "")
 
 

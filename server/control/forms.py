@@ -1,6 +1,6 @@
-"""The JSON forms of things, and how to read them.
+"""The JSON forms of the objects of the API, and the functions that read them.
 
-* A znode's data is text if it is UTF-8, else ``{"base64": "..."}``; null data is null.
+* The data of a znode is text if it is UTF-8, otherwise ``{"base64": "..."}``. Null data is null.
 * A session is ``"0x..."``, 16 digits as in the timeline.
 * Times are in seconds, except those whose names end in ``_ms``.
 """
@@ -38,7 +38,7 @@ def data_form(data: bytes | None) -> JSON:
 
 
 def read_data(form: JSON) -> bytes | None:
-    """:raises ValueError: if this is no form of data."""
+    """:raises ValueError: the value is not a form of data."""
     match form:
         case None:
             return None
@@ -57,7 +57,7 @@ def acl_form(acl: tuple[ACL, ...]) -> JSON:
 
 
 def read_acl(form: JSON) -> tuple[ACL, ...]:
-    """:raises ValueError: if this is no list of entries."""
+    """:raises ValueError: the value is not a list of entries."""
     try:
         entries = [(entry["scheme"], entry["id"], entry["perms"]) for entry in form]
     except (TypeError, KeyError):
@@ -74,7 +74,7 @@ def read_acl(form: JSON) -> tuple[ACL, ...]:
 
 
 def node_form(node: Node) -> JSON:
-    """Plain data if this is enough, else an object."""
+    """Return the data alone if the znode has nothing else to show, otherwise an object."""
     form: dict[str, JSON] = {"data": data_form(node.data)}
     if node.acl != OPEN_ACL:
         form["acl"] = acl_form(node.acl)
@@ -88,7 +88,7 @@ def node_form(node: Node) -> JSON:
 
 
 def read_node(form: JSON) -> Node:
-    """:raises ValueError: if this is neither data nor an object as :func:`node_form` makes it."""
+    """:raises ValueError: the value is neither data nor an object that :func:`node_form` makes."""
     if not isinstance(form, Mapping) or "base64" in form:
         return Node(data=read_data(form))
     unknown = form.keys() - _NODE_KEYS
@@ -107,7 +107,7 @@ def read_node(form: JSON) -> Node:
 
 
 def read_session_id(form: JSON) -> int:
-    """:raises ValueError: if this is no number of a session, as text or as an integer."""
+    """:raises ValueError: the value is not the id of a session, as text or as an integer."""
     if type(form) is int:
         return form
     try:

@@ -1,18 +1,20 @@
-"""Access control: which requests may see, and which may change.
+"""Access control: which requests may read, and which may change the server.
 
-A web page that the developer visits must not reach the server, and neither may other machines without the
-token. In this order:
+A web page that the developer visits must not reach the server. Other machines must not reach it without the
+token. The checks, in this order:
 
-1. The ``Host`` header must name a loopback address, ``localhost``, or the address that the request came to.
-   A page whose own domain name points at this machine (DNS rebinding) sends another name. 403.
-2. An ``Origin`` or ``Referer``, if there is one, must be this server's, and ``Sec-Fetch-Site`` must not name
-   another site. 403. A window may open the page itself (``GET /``) by a link from another port of the same
-   host, as the pages of an ensemble do: the page alone shows no data, and its own requests come from this
-   site.
-3. Requests that change something need ``content-type: application/json``, which a page of another site cannot
-   send without asking first; asking (``OPTIONS``) is never granted. 415.
+1. The ``Host`` header must name a loopback address, ``localhost``, or the address that the request came to. A
+   page with a domain name that resolves to this machine (DNS rebinding) sends another name. The status is
+   403.
+2. An ``Origin`` or ``Referer``, if there is one, must name this server. ``Sec-Fetch-Site`` must not name
+   another site. The status is 403. A window can open the page itself (``GET /``) by a link from another port
+   of the same host, because the pages of an ensemble have links to each other. The page alone shows no data,
+   and its requests come from this site.
+3. Requests that change something need ``content-type: application/json``. The browser sends it for a page of
+   another site only if the server allows it in the answer to ``OPTIONS``, and this server never does. The
+   status is 415.
 4. If the server listens on other addresses than loopback, control needs ``control.token`` in the header
-   ``Authorization: Bearer TOKEN``. Without this setting control is off. 401, 403.
+   ``Authorization: Bearer TOKEN``. Without this setting control is off. The status is 401 or 403.
 
 Nothing sets a cookie, and no answer allows another origin.
 """
@@ -36,7 +38,7 @@ _LINK = {"site": "same-site", "mode": "navigate", "dest": "document"}
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address, from a listener or a URL, is a loopback address."""
+    """Return whether an address, from a listener or a URL, is a loopback address."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
@@ -62,8 +64,8 @@ def check_page(request: Request, hosts: Iterable[str]) -> None:
 
 
 def _without_link(request: Request) -> Request:
-    """The request without its site, like a typed address, if a window follows a link to the page from this
-    host."""
+    """Return the request without its site, as if the user had typed the address, if a window follows a link
+    to the page from this host."""
     headers = request.headers
     if (request.method, request.path, headers.keys() & {"origin", "referer"}) != ("GET", "/", set()):
         return request

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made of the table of routes."""
+"""The OpenAPI 3.1 document, made from the table of routes."""
 
 from __future__ import annotations
 

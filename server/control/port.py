@@ -1,4 +1,4 @@
-"""The answers to HTTP on the port for clients: pages for people, the API, the admin commands, metrics.
+"""The answers to HTTP requests on the port for clients: the page, the API, the admin commands, metrics.
 
 =====================  =====================================================================================
 ``/``                  for browsers the page, with its files below ``/page/`` (:mod:`.files`); for programs
@@ -40,13 +40,13 @@ _LET_IN_NOBODY: Final = (401, 403)
 _SHOWN: Final = 100
 """The number of characters of a path in a log line."""
 _TIMEOUT = 30.0
-"""Seconds that a client has for a request, and again for taking the answer."""
+"""Seconds in which a client must send a request, and seconds in which it must read the answer."""
 _MAX_BODY = 4 * 2**20
 """The largest number of bytes of a request, such as a tree to load."""
 
 
 def make_http(server: Server, nursery: trio.Nursery) -> HttpServer:
-    """Make the HTTP server on the ports of one server. It takes the arguments of :class:`Port`."""
+    """Make the HTTP server for the ports of one server. The arguments are the arguments of :class:`Port`."""
 
     def body_limit(request: Request) -> int:
         return admin.body_limit(request, server.service, _MAX_BODY)
@@ -55,9 +55,9 @@ def make_http(server: Server, nursery: trio.Nursery) -> HttpServer:
 
 
 class Port:
-    """Answers on the ports of one server.
+    """The answers to HTTP requests on the ports of one server.
 
-    :param nursery: the nursery of the server. The servers that are started from here run in it, too.
+    :param nursery: the nursery of the server. The servers that this server starts run in it too.
     """
 
     def __init__(self, server: Server, nursery: trio.Nursery) -> None:
@@ -104,7 +104,7 @@ class Port:
         raise ApiError(404, f"there is no {path}; / lists what there is")
 
     def _for_control(self) -> Control:
-        """Record the history from the first request on. Requests that follow the trace do not count."""
+        """Return the control API's state, and make it for the first request."""
         if self._control is None:
             self._server.service.is_controlled = True
             self._control = Control(controls_of(self._server), self._servers)
@@ -120,7 +120,7 @@ class Port:
             [
                 f"pyzk-server {__version__}, a ZooKeeper server for development and tests, at {host}:{port}",
                 "",
-                "/               in a browser: the page, which shows all of it",
+                "/ in a browser: the page of the server",
                 f"{PREFIX}/server  the control API: sessions, time, faults, tree, history",
                 "/openapi.json   its description",
                 f"{self._server.service.settings.admin_url:15} the commands of ZooKeeper's admin server",

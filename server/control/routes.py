@@ -3,8 +3,8 @@
 The same table is used to match requests, to check their input, and to make the OpenAPI document.
 
 1. A path matches segment by segment; ``{name}`` takes one segment, percent-encoded if it holds a ``/``.
-2. Unknown fields are refused, and so are fields of a wrong type: otherwise a test with a misspelled field
-   would test nothing.
+2. Unknown fields and fields of a wrong type are refused. Otherwise a test with a misspelled field would test
+   nothing.
 3. An error is an :class:`ApiError`, answered as ``application/problem+json`` (RFC 9457).
 """
 
@@ -51,13 +51,13 @@ class ApiError(Exception):
 
 @attrs.frozen
 class Field:
-    """One field of a body, or of a query.
+    """One field of a body or of a query.
 
     :ivar kind: a JSON type, or several with ``|`` between them; ``any`` means all of them.
-    :ivar help: what it means, with its unit.
-    :ivar required: whether it must be given.
-    :ivar choices: the values it may have, if not all.
-    :ivar items: the type of its items, if it may be an array.
+    :ivar help: the meaning of the field, with its unit.
+    :ivar required: whether the field must be given.
+    :ivar choices: the values that it can have; empty if it can have all values.
+    :ivar items: the type of the items, if the field can be an array.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class Field:
     items: str = "any"
 
     def check(self, name: str, value: Any) -> Any:
-        """The value; raises :class:`ApiError` 400 if it is not of the kind."""
+        """Return the value; raises :class:`ApiError` 400 if it has a wrong type or is not a choice."""
         if not _is(self.kind, value):
             raise ApiError(400, f"{name} is of type {self.kind.replace('|', ' or ')}, not {_shown(value)}")
         if isinstance(value, list) and not all(_is(self.items, item) for item in value):
@@ -78,7 +78,7 @@ class Field:
         return value
 
     def read(self, name: str, text: str) -> Any:
-        """The value, from the text of a query; raises :class:`ApiError` 400 as :meth:`check`."""
+        """Return the value that the text of a query has; raises :class:`ApiError` 400 like :meth:`check`."""
         if self.kind == "string":
             return self.check(name, text)
         try:
@@ -89,7 +89,7 @@ class Field:
 
 
 def _is(kinds: str, value: Any) -> bool:
-    """Whether a value has one of these types; a whole number must have at most 64 bits."""
+    """Return whether a value has one of these types. A whole number must have at most 64 bits."""
     if kinds == "any":
         return True
     if isinstance(value, bool):
@@ -116,7 +116,7 @@ class Ask:
 
 
 Handler: TypeAlias = Callable[[Any, Ask], Any | Awaitable[Any]]
-"""A function that answers: it gets the server's control and the request, and returns JSON or a
+"""A function that answers a request. It receives the server's control and the request, and returns JSON or a
 :class:`Response`."""
 
 
@@ -125,10 +125,10 @@ class Route:
     """
     :ivar path: the path below ``/api/v1``.
     :ivar summary: one line for the OpenAPI document.
-    :ivar fields: the fields of the body, or with GET and DELETE of the query.
+    :ivar fields: the fields of the body; for GET and DELETE the fields of the query.
     :ivar serves: the methods of the test kit's controls that it calls.
     :ivar answer: the description of the answer, one line for the OpenAPI document.
-    :ivar needs_history: whether such a request starts the recording of the history.
+    :ivar needs_history: whether a request of this route starts the recording of the history.
     """
 
     method: str
@@ -150,7 +150,7 @@ class Route:
         return self.method in ("POST", "PUT")
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Return the values of the names in the path; None if it is another path."""
+        """Return the values of the names in the path; None if the path is not the path of this route."""
         ours, theirs = self.path.split("/"), path.split("/")
         if len(ours) != len(theirs):
             return None
@@ -163,7 +163,7 @@ class Route:
         return found
 
     def read(self, request: Request, path: Mapping[str, str]) -> Ask:
-        """The request's values; raises :class:`ApiError` 400 or 415."""
+        """Return the checked values of the request; raises :class:`ApiError` 400 or 415."""
         given: dict[str, Any]
         if self.has_body:
             given = _body(request)
@@ -198,20 +198,20 @@ def _body(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _JSON:
         # a web page of another site cannot send this type without asking first, which is never granted
-        raise ApiError(415, f"a request that changes something has the header content-type: {_JSON}")
+        raise ApiError(415, f"a request that changes something must have the header content-type: {_JSON}")
     try:
         body = json.loads(request.body or b"{}")
         if b"\\ud" in request.body.lower():  # half a character cannot be written anywhere
             json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise ApiError(400, f"the body is no JSON: {error}") from None
+        raise ApiError(400, f"the body is not JSON: {error}") from None
     if not isinstance(body, dict | None):
-        raise ApiError(400, "the body is a JSON object")
+        raise ApiError(400, "the body must be a JSON object")
     return body or {}  # null: an empty map, as some languages write it
 
 
 def find(routes: Sequence[Route], method: str, path: str) -> tuple[Route, dict[str, str]]:
-    """The route of a request, with the values in its path; raises :class:`ApiError` 404 or 405."""
+    """Return the route of a request and the values in its path; raises :class:`ApiError` 404 or 405."""
     allowed = []
     for route in routes:
         found = route.match(path)
@@ -227,7 +227,7 @@ def find(routes: Sequence[Route], method: str, path: str) -> tuple[Route, dict[s
 
 
 def look_up(things: Mapping[int, T], given: str, what: str) -> tuple[int, T]:
-    """Find a thing by the number in a path; raises :class:`ApiError` 404."""
+    """Find an object by the number in a path; raises :class:`ApiError` 404."""
     try:
         return int(given), things[int(given)]
     except (KeyError, ValueError):

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from ..testing.ensemble import EnsembleLaunch
 
 _MOST: Final = 1000
-"""The largest number of servers: each needs some file descriptors, and a history of its own."""
+"""The largest number of servers. Each needs some file descriptors and memory for its history."""
 _BESIDE: Final = frozenset(("clock", "record", "hostile", "ensemble", "observers", "election_ms"))
-"""Fields of a request that somebody may mistake for keys of zoo.cfg."""
+"""The fields of a request that a user may mistake for keys of zoo.cfg."""
 
 
 @attrs.frozen
 class Started:
-    """One server that was started here.
+    """One server that the control API has started.
 
     :ivar scope: ends it when cancelled.
     :ivar stopped: set when its sockets are closed.
@@ -47,8 +47,8 @@ class Started:
 
 class Servers:
     """
-    :param nursery: the nursery in which they run.
-    :param http: makes the HTTP servers on their ports.
+    :param nursery: the nursery in which the servers run.
+    :param http: the factory of the HTTP servers on their ports.
     :ivar running: the running servers by number.
     """
 
@@ -75,7 +75,7 @@ class Servers:
         :param hostile: the seed of a hostile server.
         :param ensemble: the number of voting servers of a pretend ensemble, beside ``observers``. The first
             server is returned. ``server.N`` lines in ``config`` make an ensemble too.
-        :param election_ms: how long an election takes there.
+        :param election_ms: milliseconds that an election of the ensemble takes.
         :raises ApiError: 400: a key, value or address is refused. 409: there are too many servers, or the
             server cannot listen at the address.
         """
@@ -123,20 +123,20 @@ class Servers:
         except Exception:
             if number not in self.running:
                 raise  # it has not started: who asked for it is told
-            report("server %d, which the control API has started, is over", number)
+            report("server %d, which the control API has started, has failed", number)
         finally:
             self.running.pop(number, None)
             stopped.set()
 
     async def stop(self, number: int) -> None:
-        """End one of them; returns when its sockets are closed."""
+        """End a server; returns when its sockets are closed."""
         started = self.running.pop(number)
         started.scope.cancel()
         await started.stopped.wait()
 
 
 def _configuration(config: Mapping[str, Any], ensemble: bool) -> Configuration:
-    """:raises ValueError: for a key or value that zoo.cfg may not have."""
+    """:raises ValueError: zoo.cfg cannot have this key or value."""
     for key in config.keys() & _BESIDE:
         raise ApiError(400, f'config: {key} is no key of zoo.cfg; it stands beside config: {{"{key}": ...}}')
     text = "\n".join(f"{key}={_value(key, value)}" for key, value in config.items())
@@ -155,4 +155,8 @@ def _value(key: str, value: Any) -> str:
 def _check_addresses(settings: Settings) -> None:
     for host in (settings.host, settings.secure_host, settings.admin_host, settings.metrics_host):
         if host is not None and not is_loopback(host):
-            raise ApiError(400, f"a server that is started here listens on loopback alone, not on {host}")
+            raise ApiError(
+                400,
+                f"a server that the API starts can listen only on a loopback address, not on {host}; give "
+                "another address",
+            )

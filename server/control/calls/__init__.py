@@ -1,1 +1,2 @@
-"""The functions of the routes, a module for each subject. Each gets the control and the request."""
+"""The functions of the routes, one module for each subject. Each function receives the control and the
+request."""

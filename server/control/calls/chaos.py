@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _MAX: Final = 100
-"""The largest number of running chaos: each one checks every message."""
+"""The largest number of chaos in force at once. Each one checks every message."""
 
 
 def _form(number: int, chaos: Chaos) -> Any:
@@ -32,7 +32,7 @@ def _all(control: Control, ask: Ask) -> Any:
 
 def _new(control: Control, ask: Ask) -> Any:
     if len(control.chaos) >= _MAX:
-        raise ApiError(409, f"chaos is there {_MAX} times already; delete some")
+        raise ApiError(409, f"there are {_MAX} chaos in force already; delete some")
     chaos = control.controls.chaos(**with_session(control, ask))
     number = control.number()
     control.chaos[number] = chaos
@@ -51,7 +51,7 @@ def _delete(control: Control, ask: Ask) -> Any:
     return _form(number, chaos)
 
 
-_PROBABILITY: Final = Field("number", "its probability, from 0 to 1; 0 if it is not given")
+_PROBABILITY: Final = Field("number", "the probability of this fault, from 0 to 1; 0 if it is not given")
 
 ROUTES: Final = (
     Route("GET", "/chaos", _all, "Every chaos in force."),
@@ -63,7 +63,9 @@ ROUTES: Final = (
         {
             "seed": Field("integer", "the seed of all random numbers", required=True),
             **dict.fromkeys(FAULTS, _PROBABILITY),
-            "longest": Field("number", "the longest delay, in seconds on the server's clock; 0.1"),
+            "longest": Field(
+                "number", "the longest delay, in seconds on the server's clock; 0.1 if it is not given"
+            ),
             "op": OP,
             "path": GLOB,
             "session": Field("string", "only messages of this session"),
@@ -71,7 +73,10 @@ ROUTES: Final = (
         serves=("chaos",),
     ),
     Route(
-        "GET", "/chaos/{chaos}", _one, "One chaos: the number and the kinds of faults that it has injected."
+        "GET",
+        "/chaos/{chaos}",
+        _one,
+        "One chaos, with the faults that it has injected: their number and their kinds.",
     ),
     Route("DELETE", "/chaos/{chaos}", _delete, "End it."),
 )

@@ -67,26 +67,35 @@ ROUTES: Final = (
         "POST",
         "/endpoints",
         _new,
-        "The endpoint of this name: an address with its own cut, pause and delay. Made if it does not exist.",
+        "Return the endpoint of this name: an address with its own cut, pause and delay. It is created "
+        "if it does not exist.",
         {"name": Field("string", "letters, digits, dots, dashes and underscores", required=True)},
         serves=("endpoint",),
     ),
     Route("GET", "/endpoints/{endpoint}", _one, "One endpoint."),
     Route(
-        "POST", "/endpoints/{endpoint}/cut", _doing(Endpoint.cut), "Close its connections, and each new one."
+        "POST",
+        "/endpoints/{endpoint}/cut",
+        _doing(Endpoint.cut),
+        "Close the connections of the endpoint, and each new one.",
     ),
     Route(
         "POST",
         "/endpoints/{endpoint}/pause",
         _doing(Endpoint.pause),
-        "Stop all traffic on its connections.",
+        "Stop all traffic on the connections of the endpoint.",
     ),
     Route(
         "POST",
         "/endpoints/{endpoint}/delay",
         _delay,
         "Delay each request and each event.",
-        {"seconds": Field("number", "the delay, on the server's clock", required=True)},
+        {"seconds": Field("number", "the delay, in seconds on the server's clock", required=True)},
     ),
-    Route("POST", "/endpoints/{endpoint}/resume", _doing(Endpoint.resume), "End its cut, pause and delay."),
+    Route(
+        "POST",
+        "/endpoints/{endpoint}/resume",
+        _doing(Endpoint.resume),
+        "End the cut, the pause and the delay of the endpoint.",
+    ),
 )

@@ -1,4 +1,4 @@
-"""The verbs of a pretend ensemble. Any of its servers answers for all of them."""
+"""The verbs of a pretend ensemble. Each server of the ensemble answers for all servers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _JSON: Final[Mapping[Kind, tuple[str, str]]] = {
     "boolean": ("boolean", "any"),
 }
 """The JSON type of each kind of argument, and the type of its items."""
-_AT = Field("integer", "only what happens at the server of this number")
+_AT = Field("integer", "only what happens at the server with this number")
 
 _OF_ALL: Final = ("/sessions", "/leaks", "/history", "/timeline", "/notes", "/advice", "/trace")
 """Routes of one server that also exist for all servers together."""
@@ -103,7 +103,8 @@ async def _advance(control: Control, ask: Ask) -> Any:
 
 
 def _read(control: Control, kind: Kind, value: Any) -> Any:
-    """Return the argument that a field stands for. A zxid may be text, as all answers show it."""
+    """Return the value of the argument that a field names. A zxid can be text such as 0x100000002, as in all
+    answers."""
     if kind == "session":
         return control.find_any(value, whole=True)
     if kind != "zxid" or not isinstance(value, str):
@@ -147,7 +148,8 @@ ROUTES: Final = (
         _show,
         "The servers of a pretend ensemble: their roles, positions in the log, links and connections.",
         serves=("ensemble",),
-        answer="The servers; `server` is the one that answers, `behind` counts entries of the log.",
+        answer="The servers. `server` is the number of the server that answers; `behind` is a number of "
+        "entries of the log.",
         needs_history=False,
     ),
     *(_route(name, verb) for name, verb in VERBS.items()),

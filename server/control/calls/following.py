@@ -1,11 +1,12 @@
 """The trace, followed as a stream.
 
 * The trace costs something for each request only while somebody follows it.
-* A reader may bound that cost by a rate: the number of entries that are read in a second, selected or not.
-  The entries of 2 s may come at once. Above that, entries are skipped at no cost for at least 0.25 s; then
-  one line says how many requests were left out.
-* The server never waits for a slow reader: 1 MiB of lines waits, then lines are left out, and one line says
-  how many.
+* A reader can limit that cost by a rate: the largest number of entries that are read in a second. Entries
+  that the reader has not selected count too. A burst can have as many entries as 2 s of that rate. After a
+  larger burst, entries are skipped at no cost for at least 0.25 s. Then one line says how many requests were
+  left out.
+* The server never waits for a slow reader. At most 1 MiB of lines waits for the reader. Then lines are left
+  out, and one line says how many.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _MOST: Final = 16
-"""The largest number of readers at a time, each with its waiting lines."""
+"""The largest number of readers at a time. Lines wait in memory for each reader."""
 _PIECE: Final = 64 * 1024
-"""Bytes that are sent at once."""
+"""The largest number of bytes that are sent at once."""
 _MOST_PAST: Final = 500
 """The largest number of past entries that a reader may request. Describing them takes some 10 ms."""
 _AT_ONCE: Final = 2
-"""With a rate, the entries of this many seconds may come at once."""
+"""Seconds: a burst can have as many entries as the rate allows in this time."""
 _PAUSE: Final = 0.25
-"""Seconds for which entries are skipped once a reader has used up its rate."""
+"""Seconds for which entries are skipped after a reader has used up its rate."""
 _TOO_MANY: Final = "requests were left out here: there are too many to show"
 _EVENTS: Final = "text/event-stream"
 _TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application/x-ndjson"}
@@ -45,7 +46,7 @@ _TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application/x-ndj
 def _trace(control: Control, ask: Ask, *, whole: bool = False) -> Response:
     given, controls = ask.values, control.scope(whole)
     if control.followers >= _MOST:
-        raise ApiError(409, f"{_MOST} readers follow the trace already; let some of them end first")
+        raise ApiError(409, f"{_MOST} clients follow the trace already; close some of them first")
     ops = given["op"].split(",") if "op" in given else ()
     session = control.find_any(given["session"], whole) if "session" in given else None
     selection = Selection.of(ops, given.get("path"), session, given.get("server"))
@@ -82,7 +83,7 @@ class _Ration:
         return self._left >= 0
 
     async def wait(self) -> None:
-        """Wait until there is room again. Entries that were read above the rate count too."""
+        """Wait until entries may be read again. Entries that were read above the rate count too."""
         while self._left < 0:
             await trio.sleep(_PAUSE)
             now = trio.current_time()
@@ -153,14 +154,22 @@ ROUTES: Final[tuple[Route, ...]] = (
         _trace,
         "Follow what happens: a line for each request, reply, event, session and fault.",
         {
-            "op": Field("string", "such as create; several with commas; all but ping if it is not given"),
+            "op": Field(
+                "string", "such as create; several are separated by commas; all but ping if it is not given"
+            ),
             "path": Field("string", "a glob; * is any text without a slash, ** any text"),
             "session": Field("string", SESSION),
-            "past": Field("integer", f"the number of past entries to send first, at most {_MOST_PAST}; 0"),
-            "rate": Field("number", "the largest number of entries that are read in a second; all"),
+            "past": Field(
+                "integer",
+                f"the number of past entries to send first, at most {_MOST_PAST}; 0 if it is not given",
+            ),
+            "rate": Field(
+                "number",
+                "the largest number of entries that are read in a second; no limit if it is not given",
+            ),
             "format": Field("string", "text if it is not given", choices=FORMATS),
         },
-        answer="Lines until the client leaves; with `Accept: text/event-stream` they are events.",
+        answer="Lines until the client disconnects; with `Accept: text/event-stream` they are events.",
         needs_history=False,
     ),
 )

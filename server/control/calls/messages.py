@@ -106,7 +106,7 @@ GLOB: Final = Field("string", "a glob; * is any text without a slash, ** any tex
 _SESSION: Final = Field("string", "only requests of this session")
 
 ROUTES: Final = (
-    Route("GET", "/faults", _faults, "Every fault that was planned."),
+    Route("GET", "/faults", _faults, "The planned faults."),
     Route(
         "POST",
         "/faults",
@@ -117,7 +117,7 @@ ROUTES: Final = (
             "path": GLOB,
             "session": _SESSION,
             "nth": Field("integer", "the first matching request to affect, from 1"),
-            "times": Field("integer|null", "how many requests from the nth on; null is all"),
+            "times": Field("integer|null", "the number of requests to affect, from the nth on; null: all"),
             "when": Field("string", "before the request is applied, or after", choices=("before", "after")),
             "action": Field("string", "what goes wrong", choices=get_args(Action)),
             "error": Field(
@@ -139,8 +139,12 @@ ROUTES: Final = (
             "op": OP,
             "path": GLOB,
             "session": Field("string", "only messages of this session"),
-            "times": Field("integer|null", "how many messages at most; null is all"),
-            "seconds": Field("number|null", "for how long each, on the server's clock; null: until released"),
+            "times": Field("integer|null", "the largest number of messages to hold; null: all"),
+            "seconds": Field(
+                "number|null",
+                "the seconds for which each message is held, on the server's clock; null: until it is "
+                "released",
+            ),
         },
         serves=("hold",),
     ),
@@ -157,7 +161,9 @@ ROUTES: Final = (
         "Release held messages.",
         {
             "messages": Field(
-                "array", "their numbers, in the order of the release; all if not given", items="integer"
+                "array",
+                "the numbers of the messages, in the order of their release; all if it is not given",
+                items="integer",
             )
         },
         serves=("release",),

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _MOST_NOTED: Final = 10_000  # characters
 _MOST_ENTRIES: Final = 2**63
 _LARGEST: Final = 16 * 2**20
-"""The largest number of bytes of entries in one answer; the answer has the last entries."""
+"""The largest number of bytes of entries in one answer. Older entries are left out."""
 
 
 async def _history(control: Control, ask: Ask, *, whole: bool = False) -> Response:
-    """Describe the last entries in turns, backwards from the last one, until there are enough."""
+    """Describe the last entries in turns. Begin with the last one and end when there are enough."""
     given, running, turns = dict(ask.values), control.scope(whole).running, Turns()
     if "session" in given:
         given["session"] = control.find_any(given["session"], whole)
@@ -105,10 +105,13 @@ ROUTES: Final = (
         "GET",
         "/history",
         _history,
-        "The history, the oldest entry first; at most 16 MiB, the last entries.",
+        "The history, the oldest entry first. If it is longer than 16 MiB, only its last entries are "
+        "returned.",
         {
-            "session": Field("string", "an id or a name; the session may be over"),
-            "kind": Field("string", "such as request, reply, event, session, fault; several with commas"),
+            "session": Field("string", "an id or a name of a session, which can be over"),
+            "kind": Field(
+                "string", "such as request, reply, event, session, fault; several are separated by commas"
+            ),
             "op": Field("string", "such as create"),
             "path": Field("string", "a glob"),
             "since": _SINCE,
@@ -120,12 +123,18 @@ ROUTES: Final = (
         "GET",
         "/timeline",
         _timeline,
-        "The history as text, a column for each session; at most 1 MiB, the last lines.",
+        "The history as text, with a column for each session. If it is longer than 1 MiB, only its last "
+        "lines are returned.",
         {
             "format": Field("string", "text if it is not given", choices=("text", "json")),
-            "sessions": Field("string", "ids or names of the shown sessions, separated by commas; all"),
+            "sessions": Field(
+                "string", "ids or names of the sessions to show, separated by commas; all if it is not given"
+            ),
             "pings": Field("boolean", "whether pings are shown"),
-            "width": Field("integer", "in characters, at least 60; 120, or as much as up to 12 columns need"),
+            "width": Field(
+                "integer",
+                "the width in characters, at least 60; if it is not given, 120 or what up to 12 columns need",
+            ),
             "limit": Field("integer", "the largest number of lines; the last ones are returned"),
             "since": _SINCE,
         },
@@ -139,13 +148,15 @@ ROUTES: Final = (
         {"text": Field("string", "the line", required=True)},
         serves=("note",),
     ),
-    Route("GET", "/leaks", _leaks, "Znodes and sessions that clients have left.", serves=("leaks",)),
+    Route(
+        "GET", "/leaks", _leaks, "The znodes and sessions that clients have left behind.", serves=("leaks",)
+    ),
     Route(
         "GET",
         "/advice",
         _advice,
         "Mistakes of clients, and what to do instead.",
-        {"begin": Field("boolean", "false: read the recorded history, and record no more than now")},
+        {"begin": Field("boolean", "false: read what is recorded already, but do not start the recording")},
         serves=("advice",),
     ),
 )

@@ -48,7 +48,8 @@ def _tree(control: Control) -> Snapshot:
 
 
 async def _free(control: Control, *trees: Snapshot) -> None:
-    """Free unused trees, in turns. An ensemble may still need them, for a server that lags."""
+    """Free the memory of unused trees in turns, so that other tasks run. A lagging server of an ensemble may
+    still need these trees."""
     turns = Turns()
     if control.controls.ensemble is None:
         for tree in trees:
@@ -95,7 +96,7 @@ async def _advance(control: Control, ask: Ask) -> Any:
 async def in_turns(controls: Base, seconds: float, keep_alive: bool) -> None:
     """Advance the clock of a server or an ensemble, while clients are served.
 
-    :raises ValueError: the time is negative, or more than 30 years.
+    :raises ValueError: the time is negative or longer than 30 years.
     """
     await Turns().finish(advancing(controls, seconds, keep_alive, within=SLICE))
 
@@ -123,10 +124,16 @@ ROUTES: Final = (
         "/server/restart",
         _restart,
         "Restart the server: close every connection, and accept new ones.",
-        {"keep_data": Field("boolean", "whether tree and sessions survive", required=True)},
+        {"keep_data": Field("boolean", "whether the tree and the sessions survive", required=True)},
         serves=("restart",),
     ),
-    Route("POST", "/reset", _reset, "Become like a fresh server, at the same port.", serves=("reset",)),
+    Route(
+        "POST",
+        "/reset",
+        _reset,
+        "Reset the server to the state of a fresh one; its port stays the same.",
+        serves=("reset",),
+    ),
     Route("POST", "/server/pause", _pause_all, "Hear and say nothing.", serves=("pause",)),
     Route("POST", "/server/resume", _resume_all, "End every pause.", serves=("resume",)),
     Route("POST", "/connections/refuse", _refuse, "Refuse new ones.", serves=("refuse_connections",)),

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def _known(control: Control) -> Servers:
     if control.servers is None:
-        raise ApiError(409, "this server starts no others; ask the one that has started it")
+        raise ApiError(
+            409, "this server cannot start others; send the request to the server that has started this one"
+        )
     return control.servers
 
 
@@ -46,24 +48,30 @@ async def _delete_server(control: Control, ask: Ask) -> Any:
 
 
 ROUTES: Final = (
-    Route("GET", "/servers", _servers, "The servers that were started here."),
+    Route("GET", "/servers", _servers, "The servers that this server has started."),
     Route(
         "POST",
         "/servers",
         _new_server,
         "Start a fresh server in the same process: its own port, tree, clock and faults.",
         {
-            "config": Field("object", "keys of zoo.cfg; without clientPort a free port"),
-            "clock": Field("string", "frozen: time passes by /clock/advance alone", choices=CLOCK_MODES),
+            "config": Field(
+                "object",
+                "keys of zoo.cfg with their values; without clientPort the server chooses a free port",
+            ),
+            "clock": Field("string", "frozen: only /clock/advance moves the clock", choices=CLOCK_MODES),
             "record": Field("boolean", "whether the history is recorded; true if it is not given"),
             "hostile": Field(
-                "integer|null", "a seed: the server does all the time what ZooKeeper may do but rarely does"
+                "integer|null",
+                "the seed of a hostile server, which always does what ZooKeeper may do but rarely does",
             ),
             "ensemble": Field("integer", "the number of voting servers of a pretend ensemble"),
-            "observers": Field("integer", "the number of its observers"),
-            "election_ms": Field("integer", "how long an election takes there; 200 if it is not given"),
+            "observers": Field("integer", "the number of observers of the ensemble"),
+            "election_ms": Field(
+                "integer", "milliseconds that an election of the ensemble takes; 200 if it is not given"
+            ),
         },
     ),
-    Route("GET", "/servers/{server}", _server, "The addresses of one of them."),
-    Route("DELETE", "/servers/{server}", _delete_server, "End it; its sockets are closed."),
+    Route("GET", "/servers/{server}", _server, "The addresses of one started server."),
+    Route("DELETE", "/servers/{server}", _delete_server, "End the server, and close its sockets."),
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _PATHS: Final = 16 * 2**20
-"""After this many bytes of an answer, sessions are listed without paths."""
+"""The number of bytes of an answer after which sessions are listed without paths."""
 _LARGEST: Final = 64 * 2**20
 """Bytes of an answer."""
 
@@ -34,7 +34,7 @@ async def _sessions(control: Control, ask: Ask, *, whole: bool = False) -> Any:
         pieces.append(json.dumps(form, ensure_ascii=False).encode())
         size += len(pieces[-1])
         if size > _LARGEST:
-            raise ApiError(409, f"the sessions are more than {_LARGEST >> 20} MiB; use GET /clients")
+            raise ApiError(409, f"the list of sessions is longer than {_LARGEST >> 20} MiB; use GET /clients")
         await turns.pause()
     return Response(
         200, b'{"sessions": [' + b", ".join(pieces) + b"]}\n", {"content-type": "application/json"}
@@ -81,13 +81,18 @@ def _names(control: Control, ask: Ask) -> Any:
 def _new_name(control: Control, ask: Ask) -> Any:
     given = ask.values
     if "session" in given and "address" in given:
-        raise ApiError(400, "give the session that has the name from now on, or the address of the next one")
+        raise ApiError(
+            400,
+            "give session, which gets the name now, or address, from which the next session gets the name",
+        )
     session = control.find(given["session"]) if "session" in given else None
     control.controls.name_session(given["name"], session, address=given.get("address"))
     return _names(control, ask)
 
 
-_LISTED: Final = "Every live session, the oldest first; 256 KiB of paths each at most, 16 MiB in all."
+_LISTED: Final = (
+    "All live sessions, the oldest first, with at most 256 KiB of paths for each session and 16 MiB in all."
+)
 
 ROUTES: Final = (
     Route(
@@ -102,7 +107,7 @@ ROUTES: Final = (
         "POST",
         "/sessions/{session}/expire",
         _expire,
-        "End it, as if its timeout had passed.",
+        "End the session, as if its timeout had passed.",
         serves=("expire",),
     ),
     Route(
@@ -112,15 +117,15 @@ ROUTES: Final = (
         "POST",
         "/sessions/{session}/ghost",
         _ghost,
-        "Make it a ghost: its client does not get it back.",
-        {"swap": Field("boolean", "give the client another session when it asks for this one")},
+        "Make the session a ghost: its client does not get the session back.",
+        {"swap": Field("boolean", "give the client another session when it tries to resume this one")},
         serves=("ghost",),
     ),
     Route(
         "POST",
         "/sessions/{session}/pause",
         _pause,
-        "Cut its client off; the client does not notice.",
+        "Cut off the client of the session; the client does not notice.",
         serves=("pause",),
     ),
     Route("POST", "/sessions/{session}/resume", _resume, "Let its client through.", serves=("resume",)),
@@ -132,7 +137,7 @@ ROUTES: Final = (
         "Name the next new session, or a live one; timelines use the name.",
         {
             "name": Field("string", "letters, digits, dots, dashes and underscores", required=True),
-            "address": Field("string", "only a session from here: 127.0.0.1, or with a port"),
+            "address": Field("string", "only a session from this address: 127.0.0.1, or with a port"),
             "session": Field("string", "a session that lives"),
         },
         serves=("name_session",),

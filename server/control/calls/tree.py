@@ -1,4 +1,4 @@
-"""The tree: read, loaded, compared, copied."""
+"""Reads, loads, comparisons and snapshots of the tree."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 _MAX_SNAPSHOTS: Final = 64
 _MAX_BYTES: Final = 2**30
-"""Bytes that all snapshots together keep in memory, estimated; a single one may be larger."""
+"""The largest number of bytes, estimated, that all snapshots together keep in memory. A single snapshot can
+be larger."""
 _NAMED: Final = 5
-"""The number of snapshots that the error names if there is no room for another one: the largest."""
+"""The number of snapshots, the largest ones, that the error names if there is no room for another one."""
 _MOST_LOADED: Final = 100_000
-"""The largest number of znodes of one load, parents included: one transaction, which takes at most 0.5 s."""
+"""The largest number of znodes of one load, with their parents. A load is one transaction, which takes at
+most 0.5 s."""
 _MAX_DIFFERENCES: Final = 1000
 """Lines of a comparison."""
 
@@ -96,7 +98,7 @@ async def _new_snapshot(control: Control, ask: Ask) -> Any:
 
 
 def _check_room(control: Control, size: int) -> None:
-    """:raises ApiError: 409, if there is no room for a snapshot of so many bytes."""
+    """:raises ApiError: 409: there is no room for a snapshot of this size."""
     sizes = {number: each.bytes for number, each in control.snapshots.items()} | control.copying
     kept = sum(sizes.values())
     if len(sizes) >= _MAX_SNAPSHOTS:
@@ -106,8 +108,9 @@ def _check_room(control: Control, size: int) -> None:
         named = ", ".join(f"/snapshots/{number} ({_mib(sizes[number])})" for number in largest)
         raise ApiError(
             409,
-            f"the snapshots take {_mib(kept)}, another one {_mib(size)}, at most {_mib(_MAX_BYTES)} "
-            f"are kept; DELETE {named or 'the snapshots that are being taken, once they exist'}",
+            f"the snapshots take {_mib(kept)} and a new one takes {_mib(size)}, but the limit is "
+            f"{_mib(_MAX_BYTES)}; "
+            f"DELETE {named or 'the snapshots that are being taken'}",
         )
 
 
@@ -153,7 +156,7 @@ ROUTES: Final = (
         "GET",
         "/tree",
         _dump,
-        "The znodes at and below a path.",
+        "The znode at a path and all znodes below it.",
         {
             "path": _PATH,
             "format": Field("string", "json if it is not given", choices=("json", "text")),
@@ -172,7 +175,7 @@ ROUTES: Final = (
         "POST",
         "/tree/diff",
         _diff,
-        "Compare the tree with an expected one.",
+        "Compare the tree with an expected tree.",
         {"znodes": _ZNODES, "path": _PATH},
         serves=("assert_tree",),
     ),

@@ -1,4 +1,4 @@
-"""Waiting for the conditions of :mod:`...testing.conditions`, over HTTP."""
+"""The route that waits for one of the conditions of :mod:`...testing.conditions`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 _MOST: Final = 64
 """The largest number of requests that wait at once."""
 _PATIENCE: Final = 10.0
-"""Seconds that a request waits, if it does not say."""
+"""Seconds that a request waits if it has no timeout."""
 _MOST_PATIENCE: Final = 3600.0  # seconds
 _SESSIONS: Final = 1000
 """The largest number of sessions in one answer, the oldest first."""
 _LINES: Final = 100
 """The number of lines of the timeline in the answer to a wait that timed out."""
 _OF_ALL: Final = {"outstanding"}
-"""The conditions that any server of an ensemble may meet."""
+"""The conditions that any server of an ensemble can meet."""
 
 
 async def _wait(control: Control, ask: Ask) -> Any:
@@ -48,7 +48,7 @@ async def _wait(control: Control, ask: Ask) -> Any:
     if until == "request" and "session" in values:
         values["session"] = session_text(control.find_any(values["session"]))
     if control.waiting >= _MOST:
-        raise ApiError(409, f"{_MOST} requests wait already; let some of them end first")
+        raise ApiError(409, f"{_MOST} requests wait already; try again when some of them have ended")
     controls = control.controls
     controls.running.receive()
     condition = conditions.begin(control.scope(whole=until in _OF_ALL).running, until, values)
@@ -96,7 +96,7 @@ _ANSWERS: Final[Mapping[str, Callable[[Control, Condition, Mapping[str, Any]], d
     "held": _held,
     "outstanding": _outstanding,
 }
-"""The content of an answer beside the time."""
+"""The functions that make the fields of an answer, except the time."""
 
 ROUTES: Final = (
     Route(
@@ -114,12 +114,17 @@ ROUTES: Final = (
             ),
             "path": Field("string", "a path; for a request a glob"),
             "data": Field("any", "text, base64 or null, as in /tree"),
-            "children": Field("array|integer", "the names of all children, or how many", items="string"),
-            "gone": Field("boolean", "true: that the znode is not there"),
+            "children": Field("array|integer", "the names of all children, or their number", items="string"),
+            "gone": Field("boolean", "true: wait until the znode does not exist"),
             "session": Field("string", f"{SESSION}; any if it is not given"),
-            "op": Field("string", "such as create; any but ping if it is not given"),
-            "count": Field("integer", "how many sessions, requests or messages, at least; 1"),
-            "since": Field("number", "count requests from here on, in seconds on the server's clock; 0"),
+            "op": Field("string", "such as create; all but ping if it is not given"),
+            "count": Field(
+                "integer", "the smallest number of sessions, requests or messages; 1 if it is not given"
+            ),
+            "since": Field(
+                "number",
+                "count requests from this time on, in seconds on the server's clock; 0 if it is not given",
+            ),
             "quiet": Field("number", f"seconds without a request after which clients are idle; {QUIET:g}"),
             "timeout": Field("number", f"real seconds to wait; {_PATIENCE:g}, at most {_MOST_PATIENCE:g}"),
         },

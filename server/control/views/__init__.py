@@ -1,1 +1,2 @@
-"""The answers for the page: each is bounded, made in turns, and starts no recording of the history."""
+"""The answers for the page. Each answer has a bounded size, is made in turns, and does not start the
+recording of the history."""

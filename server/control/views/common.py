@@ -24,12 +24,12 @@ _FEW: Final = 100
 
 LIMIT: Final = Field("integer", f"the largest number of results; {_FEW}, at most {_MOST}")
 PATH: Final = Field("string", "a path; / if it is not given")
-TEXT: Final = Field("string", "only results that contain this text, in capitals or not")
-AFTER: Final = Field("string", "only results after this one, which is the last one of the answer before")
+TEXT: Final = Field("string", "only results that contain this text, in upper or lower case")
+AFTER: Final = Field("string", "only results after this one; give the last result of the previous answer")
 
 
 def limit_of(values: Any) -> int:
-    """:raises ApiError: 400, if it is out of range."""
+    """:raises ApiError: 400: the limit is out of range."""
     limit: int = values.get("limit", _FEW)
     if not 1 <= limit <= _MOST:
         raise ApiError(400, f"limit is a number from 1 to {_MOST}, not {limit}")
@@ -51,31 +51,32 @@ def znode_at(control: Control, path: str) -> Znode:
 
 
 def zxid_form(zxid: int) -> str:
-    """Return a number as text, because many readers would round it."""
+    """Return a number as text, because many JSON parsers would round the number."""
     return f"0x{zxid:x}"
 
 
 def session_label(control: Control, session: int) -> Any:
-    """A session with its name, for a znode or a watch that belongs to it; None for none."""
+    """Return the id and the name of the session to which a znode or a watch belongs; None if there is no
+    session."""
     if not session:
         return None
     return {"id": session_text(session), "name": control.controls.running.names[session]}
 
 
 def connection_of(control: Control, session: Session) -> Connection | None:
-    """The connection that serves a session."""
+    """Return the connection that serves a session."""
     client = control.controls.running.engine.client_of(session)
     return client if isinstance(client, Connection) else None
 
 
 def peer_of(control: Control, session: Session) -> str | None:
-    """Return the address of the client of a session, in words; None if it has no connection."""
+    """Return the address of a session's client as text; None if the session has no connection."""
     connection = connection_of(control, session)
     return None if connection is None else address_form(connection.peer)
 
 
 async def find_programs(control: Control) -> None:
-    """Find the programs behind new connections from this machine."""
+    """Find the client programs of new connections from this machine."""
     running = control.controls.running
     ports = {running.server.address[1], *(port for _, port in running.endpoints.values())}
     if running.server.secure_address is not None:
@@ -84,13 +85,13 @@ async def find_programs(control: Control) -> None:
 
 
 def program_of(control: Control, session: Session) -> str | None:
-    """Return the program behind a session in words, if it is known."""
+    """Return the client program of a session as text; None if it is not known."""
     connection = connection_of(control, session)
     return None if connection is None else connection.program or None
 
 
 def masked(scheme: str | None, name: str | None) -> str:
-    """The id of an ACL or of a client, without the digest of a password."""
+    """Return the id of an ACL entry or of a client, without the digest of a password."""
     user, colon, _ = (name or "").partition(":")
     return f"{user}:***" if scheme == "digest" and colon else name or ""
 

@@ -1,7 +1,7 @@
 """The figures of the server for the page, sent whenever they change.
 
-While somebody listens, the server checks them four times a second; requests cost nothing more. After 5 s
-without a change the figures are sent anyway, so that a reader notices a server that hangs.
+While a client follows the figures, the server compares them four times a second. Requests have no additional
+cost. After 5 s without a change the figures are sent anyway, so that a reader notices a server that hangs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _EVERY: Final = 0.25
 """Seconds between two looks."""
 _LONGEST: Final = 20
-"""After this many checks without a change, which take 5 s, the figures are sent."""
+"""The number of checks without a change, 5 s of them, after which the figures are sent."""
 _MOST: Final = 16
 """Readers at once."""
 _SHOWN: Final = 200
@@ -70,7 +70,7 @@ def _time(control: Control) -> dict[str, Any]:
 
 def _live(control: Control, ask: Ask) -> Response:
     if control.watchers >= _MOST:
-        raise ApiError(409, f"{_MOST} readers follow already; close some pages first")
+        raise ApiError(409, f"{_MOST} clients follow the figures already; close some pages first")
     headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
     return Response(200, headers=headers, stream=partial(_tell, control))
 
@@ -126,8 +126,8 @@ ROUTES: Final = (
         "GET",
         "/live",
         _live,
-        "Follow the figures of the server as events, one after each change.",
-        answer="Events with a JSON object, until the client goes.",
+        "Follow the figures of the server as events, with one event after each change.",
+        answer="Events with a JSON object, until the client disconnects.",
         needs_history=False,
     ),
     Route(
@@ -135,7 +135,7 @@ ROUTES: Final = (
         "/armed",
         _armed,
         f"Everything that is armed between clients and the server: the first {_SHOWN} of each kind.",
-        answer="Faults, chaos, holds and held messages, how many there are, and the server's time.",
+        answer="Faults, chaos, holds and held messages, the number of each, and the server's time.",
         needs_history=False,
     ),
 )

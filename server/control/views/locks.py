@@ -1,7 +1,7 @@
-"""Locks, elections, queues ...: every directory of a known library, who holds it, and who waits for whom.
+"""Locks, elections, queues and other directories of known libraries: who holds them, and who waits for whom.
 
-:mod:`..testing.directories` recognises a directory; this module goes through the tree in turns. The answer
-says how many children there are, and how many were read.
+:mod:`..testing.directories` recognises a directory; this module searches the tree in turns. The answer says
+how many children there are, and how many were read.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _SHOWN: Final = 200
 _PAST: Final = 20
 """The largest number of earlier holds in one answer."""
 _DATA: Final = 200
-"""Bytes of a contender's data in the answer."""
+"""The largest number of bytes of a contender's data in the answer."""
 _MOST_WAITS: Final = 500
-"""The largest number of waits among which cycles are searched. In the worst case, when all wait for all
-others, this takes 60 ms."""
+"""The largest number of waits among which cycles are searched. In the worst case, when each session waits for
+all others, the search takes 60 ms."""
 
 
 def _locks(control: Control, ask: Ask) -> Response:
@@ -112,7 +112,7 @@ def _participant(control: Control, entry: Participant) -> dict[str, Any]:
 
 
 async def _past(control: Control, ask: Ask) -> Any:
-    """Look through the history, in turns, for the holds of one lock that are over."""
+    """Search the history, in turns, for past holds of one lock."""
     path, running, turns = ask.values["path"], control.controls.running, Turns()
     children = list(znode_at(control, path).children or ())
     entries: list[Entry] = []
@@ -139,16 +139,17 @@ ROUTES: Final = (
         "GET",
         "/locks/past",
         _past,
-        f"Who has held a lock before, as far as the history shows it: the last {_PAST} holds.",
+        f"The last {_PAST} past holds of a lock that are in the history.",
         {"path": Field("string", "of the lock", required=True)},
-        answer="The holds that are over, the oldest first, with begin and end in ms; and their number.",
+        answer="The past holds, the oldest first, with begin and end in ms since the epoch; and their "
+        "number.",
         needs_history=False,
     ),
     Route(
         "GET",
         "/locks",
         _locks,
-        "Locks, elections, semaphores, barriers, queues and groups at and below a path, a line for each.",
+        "Locks, elections, semaphores, barriers, queues and groups at and below a path, one line for each.",
         {
             "path": PATH,
             "below": Field("boolean", "whether to include everything below the path; true if not given"),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _SHOWN: Final = 200
-"""The largest number of ephemerals, and of watches, in the answer about one session."""
+"""The largest number of ephemerals in the answer about one session, and the largest number of watches."""
 
 
 async def _clients(control: Control, ask: Ask) -> Any:
@@ -60,8 +60,8 @@ async def _clients(control: Control, ask: Ask) -> Any:
 
 
 def _left(control: Control, session: Session) -> int | None:
-    """The remaining time of a session in ms; None if this server does not know it. Only the leader of an
-    ensemble knows it for sessions that are not local."""
+    """Return the remaining time of a session in ms; None if this server does not have it. For sessions that
+    are not local, only the leader of an ensemble has this time."""
     running = control.controls.running
     counting: Session | None = session
     if control.controls.ensemble is not None:
@@ -107,7 +107,7 @@ async def _client(control: Control, ask: Ask) -> Any:
         if session is not None:
             break
     else:
-        raise UnknownSessionError(f"there is no session {given}; GET /clients lists those that live")
+        raise UnknownSessionError(f"there is no session {given}; GET /clients lists the live sessions")
     await find_programs(control)
     connection = connection_of(control, session)
     watched = []
@@ -128,7 +128,7 @@ ROUTES: Final = (
         _clients,
         "The live sessions with their clients, by their ids.",
         {"after": AFTER, "text": TEXT, "limit": LIMIT},
-        answer="The sessions, how many there are in all, and whether there are more after these.",
+        answer="The sessions, the number of all sessions, and whether there are more sessions after these.",
         needs_history=False,
     ),
     Route(

@@ -1,4 +1,4 @@
-"""The tree, part by part: one znode, a page of children, a search."""
+"""Parts of the tree: one znode, a page of children, the results of a search."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PIECE: Final = 64 * 1024
 _LONGEST: Final = 2**20
 """The largest number, which takes 5 ms."""
 LINES: Final = {"content-type": "application/x-ndjson", "cache-control": "no-store"}
-"""The headers of an answer that comes line by line."""
+"""The headers of an answer that is sent line by line."""
 _ZXIDS: Final = ("czxid", "mzxid", "pzxid")
 _NUMBERS: Final = (
     "ctime",
@@ -112,7 +112,7 @@ def _znode(control: Control, ask: Ask) -> Any:
 
 
 def stat_form(stat: Stat) -> dict[str, Any]:
-    """A Stat: times in ms since the epoch, zxids and the session as text."""
+    """Return the form of a Stat: times in ms since the epoch; zxids and the session as text."""
     owner = stat.ephemeralOwner
     return {
         **{name: zxid_form(getattr(stat, name)) for name in _ZXIDS},
@@ -163,7 +163,7 @@ ROUTES: Final = (
         _children,
         "A page of the children of a znode, in the order of their names.",
         {"path": PATH, "after": AFTER, "text": TEXT, "limit": LIMIT},
-        answer="The children, how many there are in all, and whether there are more after these.",
+        answer="The children, the number of all children, and whether there are more children after these.",
         needs_history=False,
     ),
     Route(
@@ -173,8 +173,11 @@ ROUTES: Final = (
         "One znode: its Stat, its ACL without digests, and a piece of its data.",
         {
             "path": PATH,
-            "offset": Field("integer", "the first byte of the data; 0"),
-            "length": Field("integer", f"bytes of the data; {_PIECE:,}, at most {_LONGEST:,}"),
+            "offset": Field("integer", "the first byte of the data; 0 if it is not given"),
+            "length": Field(
+                "integer",
+                f"the number of bytes of the data, at most {_LONGEST:,}; {_PIECE:,} if it is not given",
+            ),
         },
         answer="The znode; times are in ms since the epoch.",
         needs_history=False,
@@ -185,12 +188,14 @@ ROUTES: Final = (
         _search,
         "Search at and below a path: a line of JSON for each znode, in no order.",
         {
-            "text": Field("string", "a part of a name; of a path if it has a slash; of data", required=True),
+            "text": Field(
+                "string", "a part of a name, of a path if the text has a slash, or of data", required=True
+            ),
             "path": PATH,
             "in": Field("string", "name if it is not given", choices=("name", "data", "both")),
             "limit": LIMIT,
         },
-        answer="Lines; the last one has `done`, and says whether there are more.",
+        answer="Lines; the last line has `done`, and says whether there are more results.",
         needs_history=False,
     ),
 )

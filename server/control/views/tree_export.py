@@ -1,13 +1,16 @@
-"""A subtree as a file and back, in the form that ``pyzk dump`` writes and ``pyzk load`` reads.
+"""The export of a subtree to a file, and the import, in the format that ``pyzk dump`` writes and ``pyzk
+load`` reads.
 
-* Export: the znodes at and below a path, parents first, a line of JSON for each, with its ACL (digests too).
-  It is counted before it is sent: at most 100,000 znodes with 32 MiB of data. Counting and sending are done
-  in turns, so if the tree changes meanwhile, the export may show no single moment.
-* Import: lines of such a file, as many as fit into a request. All are read before anything is written. Then
-  each turn writes 50 znodes as one transaction, past the ACLs.
-* A znode that exists with the same data stays. If it has other data, it is replaced or, by default, the
-  import ends there; earlier writes stay. Its ACL always stays.
-* Ephemerals are left out, since they belong to sessions; and ``/zookeeper``, which is the server's own.
+* Export: the znodes at and below a path, parents first. Each znode is a line of JSON, with its ACL and the
+  digests in it. The znodes are counted before they are sent: at most 100,000 znodes with 32 MiB of data.
+  Znodes are counted and sent in turns. If the tree changes meanwhile, the export may be a tree that never
+  existed.
+* Import: the lines of such a file, as many as fit into one request. All lines are read before a znode is
+  written. Then each turn writes 50 znodes as one transaction. ACLs are not checked.
+* A znode that exists with the same data stays. If it has other data, the import ends there, or replaces the
+  data if the request says so. Earlier writes stay. Its ACL always stays.
+* Ephemerals are left out because they belong to sessions. ``/zookeeper`` is left out because each server has
+  its own.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _MOST: Final = 100_000
-"""The largest number of znodes of an export: some 10 MB of lines, which a browser keeps in memory."""
+"""The largest number of znodes of an export. They make some 10 MB of lines, which a browser keeps in
+memory."""
 _LARGEST: Final = 32 * 2**20
 """The largest number of bytes of data of an export."""
 _STEP: Final = 50
@@ -48,7 +52,10 @@ async def _export(control: Control, ask: Ask) -> Response:
         count, size = count + 1, size + len(node.data or b"")
         if count > _MOST or size > _LARGEST:
             most = f"{_MOST:,} znodes or {_LARGEST // 2**20} MiB of data"
-            raise ApiError(409, f"at and below {path} are more than {most}; take a part, or use pyzk dump")
+            raise ApiError(
+                409,
+                f"the export of {path} would have more than {most}; export a part of it, or use pyzk dump",
+            )
         await turns.pause()
     return Response(200, headers=LINES, stream=partial(_lines, tree, path))
 
@@ -98,7 +105,7 @@ async def _import(control: Control, ask: Ask) -> Any:
 
 
 def _read(text: str, top: str) -> tuple[str, tree_io.Node]:
-    """The znode of a line, with its whole path.
+    """Return the znode that a line describes, with its whole path.
 
     :raises ValueError: the line is not a znode.
     """
@@ -113,9 +120,9 @@ def _read(text: str, top: str) -> tuple[str, tree_io.Node]:
 
 
 def _write(control: Control, nodes: dict[str, tree_io.Node], overwrite: bool) -> int:
-    """Create znodes with their parents, or replace their data; return how many needed it.
+    """Create znodes with their parents, or replace their data. Return the number of znodes that were written.
 
-    :raises NodeExistsError: a znode has other data, and ``overwrite`` is not set.
+    :raises NodeExistsError: a znode has other data and ``overwrite`` is not set.
     """
     running = control.controls.running
     running.server.receive()
@@ -142,20 +149,25 @@ ROUTES: Final = (
         _export,
         "The znodes at and below a path, as pyzk dump writes them.",
         {"path": PATH},
-        answer="A line of JSON for each znode, parents first; 409 if there are too many.",
+        answer="A line of JSON for each znode, parents first; 409 if there are too many znodes.",
         needs_history=False,
     ),
     Route(
         "POST",
         "/import",
         _import,
-        "Create what pyzk dump or /export has written.",
+        "Create the znodes of a file that pyzk dump or /export has written.",
         {
-            "path": Field("string", "where the top of it goes; missing parents are created", required=True),
+            "path": Field(
+                "string",
+                "the path at which the top of the file is created; missing parents are created too",
+                required=True,
+            ),
             "lines": Field("array", "lines of the file", required=True, items="string"),
-            "overwrite": Field("boolean", "whether the data of znodes that exist is replaced"),
+            "overwrite": Field("boolean", "whether to replace the data of znodes that exist"),
         },
-        answer="How many znodes were written, had the same data already, and were left out.",
+        answer="The number of znodes that were written, of znodes that had the same data already, and of "
+        "znodes that were left out.",
         needs_history=False,
     ),
 )

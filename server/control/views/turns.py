@@ -1,9 +1,9 @@
-"""Reading very many things in turns, without making a client wait.
+"""Long reads that run in turns, so that no client waits for them.
 
-* A function that reads many things calls :meth:`Turns.pause` between them. After each 5 ms of work other
-  tasks run, which serve clients. So an answer may not have been true at any single moment.
+* A function that reads many objects calls :meth:`Turns.pause` between them. After each 5 ms of work other
+  tasks run, which serve clients. Therefore an answer may mix the states of several moments.
 * A collection may change between two turns, so its names are listed first, which takes 3 ms for 300,000.
-* An answer holds the first things in the order of their names, and says whether there are more.
+* An answer has the first objects in the order of their names, and says whether there are more.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def first_names(
 ) -> tuple[list[str], bool]:
     """Return the first names in their order, and whether there are more.
 
-    :param lists: all names; one may be in several lists.
+    :param lists: all names. A name can be in several lists.
     :param wanted: whether a name counts.
     :param after: only names after this one.
     """

@@ -1,16 +1,16 @@
-"""The watches that clients wait for, and which of them never fire.
+"""The watches of the clients, and the watches that can never fire.
 
 A watch ends with its connection, so no watch waits for a client that has left. These watches can still never
 fire, unless the named conditions change:
 
 1. The znode exists, and its watcher may not read it: the server sends events only to clients that may
-   (semantics.md section 10.4). A one-shot watch ends without an event. Recursive watches are not judged,
+   (semantics.md section 10.4). A one-shot watch ends without an event. Recursive watches are never reported,
    because each znode below has its own ACL.
 2. The znode does not exist, and the nearest znode above it is an ephemeral, which cannot have children.
-3. The znode does not exist, and its name ends with a number that the counter of its parent has passed. No
-   sequential create makes it again (section 6), only a create of exactly this name. The same holds for a
-   missing znode above it. A contender of a lock leaves such a watch behind if it calls exists for its
-   predecessor after the predecessor was deleted.
+3. The znode does not exist, its name ends with a number, and the counter of its parent has passed that
+   number. No sequential create makes this name again (section 6). The watch can also never fire if this is
+   true of a missing znode above the path. A contender of a lock leaves such a watch behind if it calls exists
+   for its predecessor when the predecessor is already deleted.
 
 No other watch is reported: any other missing znode may be created.
 """
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _WATCHERS: Final = 50
-"""The largest number of named watchers of one path."""
+"""The largest number of watchers of one path in the answer."""
 _NUMBER: Final = re.compile("[0-9]{10}$")
 
 
 def why_never(engine: Engine, path: str, watcher: Any, data: int) -> str | None:
     """Explain why a watch can never fire now; None if it can.
 
-    :param data: its modes in the data registry.
+    :param data: the watcher's modes in the data registry.
     """
     tree, node = engine.tree, engine.tree.find(path)
     if node is not None:
@@ -59,7 +59,7 @@ def why_never(engine: Engine, path: str, watcher: Any, data: int) -> str | None:
 
 
 def watch_form(engine: Engine, path: str, watcher: Any, data: int, child: int) -> dict[str, Any]:
-    """The kinds of a watcher's watches at a path, by its modes in the two registries."""
+    """Return the kinds of a watcher's watches at a path, from its modes in the two registries."""
     kinds = []
     if data & STANDARD:
         # of a znode that is not there, it waits for the creation
@@ -119,7 +119,7 @@ ROUTES: Final = (
         "GET",
         "/watches",
         _watches,
-        "The paths that are watched, in their order, each with its watchers and the kinds of their watches.",
+        "The watched paths in their order, each with its watchers and the kinds of their watches.",
         {
             "session": Field("string", "only paths that this session watches"),
             "never": Field("boolean", "only paths with a watch that can never fire now"),

@@ -55,7 +55,8 @@ def _version(ask: Ask) -> int:
 
 
 def _commit(control: Control, path: str, operation: MultiOp, owner: int = 0) -> Any:
-    """Carry out a write after all requests that clients have sent. On return its effects have been sent."""
+    """Execute a write after all requests that clients have already sent. On return the write's events have
+    been sent."""
     validate_path(path)
     running = control.controls.running
     running.server.receive()
@@ -91,7 +92,7 @@ ROUTES: Final = (
             "session": Field("string", "whose ephemeral it is"),
             "acl": Field("array", 'such as {"scheme": "world", "id": "anyone", "perms": 31}', items="object"),
         },
-        answer="The path of the znode, with its number if it has one.",
+        answer="The path of the znode, with the number if the znode is sequential.",
         needs_history=False,
     ),
     Route(
