@@ -25,6 +25,7 @@ import fnmatch
 import itertools
 import json
 import os
+import re
 import resource
 import shlex
 import signal
@@ -35,6 +36,7 @@ import time
 import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -49,6 +51,8 @@ from .scene import BATCH, FILES, NotHere, Scene
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "stalls-table.md"
+RESULTS = ROOT / "benchmarks" / "results" / "stalls.json"
+"""The figures that the page is made of, as ``--json`` writes them."""
 LIMIT, TRANSACTION = 0.1, 0.5  # CPU seconds that the bystander may have to wait
 MEMORY = 3 * 2**30  # bytes of address space that a server may have
 _QUIET, _STEP = 0.2, 0.05  # the server is done when it consumes less than this share of a step in seconds
@@ -56,8 +60,12 @@ _PREPARATION = 4  # times the patience with an attack: of all that comes before 
 _MINUTES, _QUICK_MINUTES = 20.0, 3.0
 _FIGURES = ("longest wait, ms", "CPU in it, ms", "CPU in all, s", "memory, MB", "verdict")
 HEAD = ("case", "size", *_FIGURES)
-RECORDED = ("with history: longest wait, ms", "CPU in it, ms", "CPU in all, s", "memory, MB", "verdict")
-"""The further columns of the page."""
+SHOWN = ("case", "CPU, ms", "with history", "memory, MB", "verdict")
+"""The columns of the page."""
+LEAST = 0.025, 25e6
+"""A row of the page has at least so much CPU time in seconds, or so many bytes of memory."""
+Figures = dict[str, Any]
+"""The fields of a :class:`Found`, with ``case``, ``history``, ``good`` and ``verdict``."""
 _OLD = 10_000
 """Requests that a history holds when a case begins: with their replies as many entries as it keeps."""
 
@@ -241,23 +249,32 @@ def cells(case: Case, found: Found) -> list[str]:
     return [*ms, f"{found.cpu:.2f}", f"{found.memory / 1e6:,.0f}", found.verdict(case)[1]]
 
 
-def page(machine: str, rows: Iterable[Sequence[str]], quick: bool) -> str:
-    """:param rows: for each case the figures without the history and with it."""
-    what = "a tenth of the size" if quick else "full size"
-    explained = "\n".join(f"- **{case.name}**: {case.what}" for case in CASES)
-    when = f"{time.strftime('%Y-%m-%d')}, load average {os.getloadavg()[2]:.0f}"
+def page(machine: str, figures: Sequence[Figures]) -> str:
+    """Return the page: the cases that cost something, and the number of all others."""
+    sizes = {figure["case"]: figure["size"] for figure in figures}
+    rows = []
+    for case in CASES:
+        of_case = {figure["history"]: figure for figure in figures if figure["case"] == case.name}
+        if not of_case:
+            continue
+        worst = max(of_case.values(), key=lambda figure: (not figure["good"], figure["stall"]))
+        memory = max(figure["memory"] for figure in of_case.values())
+        if not worst["good"] or worst["stall"] >= LEAST[0] or memory >= LEAST[1]:
+            what = re.sub(r"\bN\b", f"{sizes[case.name]:,}", case.what)
+            ms = [f"{1000 * of_case[key]['stall']:,.0f}" if key in of_case else "" for key in (False, True)]
+            rows.append((what, *ms, f"{memory / 1e6:,.0f}", worst["verdict"]))
     return (
         "<!-- Written by `python -m benchmarks.stalls --write`; do not edit. -->\n\n"
-        f"# How long others wait\n\n{machine}; {what}; {when}. [stalls.md](stalls.md) says what the columns "
-        "mean. The columns from *with history* on are of a server that records its whole history.\n\n"
-        f"{tables.markdown((*HEAD, *RECORDED), rows)}\n\n## The cases\n\n{explained}\n"
+        f"# How long others wait\n\n{machine}. [stalls.md](stalls.md#measure) explains the columns.\n\n"
+        f"{tables.markdown(SHOWN, rows)}\n\nThe other {len(sizes) - len(rows)} cases stay below "
+        f"{1000 * LEAST[0]:.0f} ms and {LEAST[1] / 1e6:.0f} MB. "
+        "`python -m benchmarks.stalls --list` has all cases.\n"
     )
 
 
-def rows_of(text: str) -> dict[str, list[str]]:
-    """The rows of a page, by their cases."""
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    return {row[0]: row for row in rows[2:]}
+def merged(kept: Sequence[Figures], new: Sequence[Figures]) -> list[Figures]:
+    """Return the kept figures, with the new ones in place of older ones of the same case."""
+    return list({(figure["case"], figure["history"]): figure for figure in (*kept, *new)}.values())
 
 
 def command_of(text: str) -> list[str]:
@@ -320,7 +337,7 @@ def main() -> int:
     add(
         "--write",
         action="store_true",
-        help=f"write {PAGE.relative_to(ROOT)}; with --only, the rows of these cases",
+        help=f"write {PAGE.relative_to(ROOT)} and {RESULTS.relative_to(ROOT)}; with --only, these cases",
     )
     add("--json", type=Path, metavar="FILE", help="write the figures here too")
     arguments = parser.parse_args()
@@ -345,8 +362,7 @@ def main() -> int:
         for name, command in commands.items()
         for word in words
     }
-    rows: dict[str, list[str]] = {}  # of the page
-    figures: list[dict[str, object]] = []
+    figures: list[Figures] = []
     bad = 0
     lines = Lines(HEAD)
     for group in together(cases):
@@ -370,14 +386,17 @@ def main() -> int:
                     bad += not good
                     outcome = {"good": good, "verdict": verdict, "history": stage.history}
                     figures.append({"case": label, **attrs.asdict(found), **outcome})
-                rows.setdefault(label, [label, size]).extend(shown)
                 lines.say([f"{label} {word}".rstrip(), size, *shown])
             stage.clear()
     print(f"{bad} of {len(cases) * len(stages)} are not as they should be" if bad else "all as it should be")
     if arguments.write:
-        kept = rows_of(PAGE.read_text()) if arguments.only else {}
-        PAGE.write_text(page(machine, (kept | rows).values(), arguments.quick))
-        print(f"wrote {PAGE.relative_to(ROOT)}")
+        what = "a tenth of the size" if arguments.quick else "full size"
+        when = f"{time.strftime('%Y-%m-%d')}, load average {os.getloadavg()[2]:.0f}"
+        kept = json.loads(RESULTS.read_text())["found"] if arguments.only else []
+        written = {"about": f"{machine}; {what}; {when}", "found": merged(kept, figures)}
+        RESULTS.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
+        PAGE.write_text(page(written["about"], written["found"]))
+        print(f"wrote {RESULTS.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
     return int(bad > 0)

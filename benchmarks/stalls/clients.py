@@ -40,7 +40,7 @@ def close_crowd(scene: Scene, size: int) -> Iterator[None]:
         client.socket.sendall(wire.CLOSE_SESSION)
 
 
-@case("drop-crowd", 10_000, "N clients go at once, without a word", state=crowd, spoils=True)
+@case("drop-crowd", 10_000, "N clients drop their connections at once", state=crowd, spoils=True)
 def drop_crowd(scene: Scene, size: int) -> Iterator[None]:
     yield
     for client in scene.kept["clients"]:

@@ -34,14 +34,26 @@ def acl_get(scene: Scene, size: int) -> Iterator[None]:
     client.ask(*[wire.get("/g")] * size, may_fail=[NO_AUTH])
 
 
-@case("acl-get-acl", PIPELINE, "N times getACL of such a znode", state=guarded, quick=PIPELINE)
+@case(
+    "acl-get-acl",
+    PIPELINE,
+    "N times getACL of a znode with 40,000 ACL entries",
+    state=guarded,
+    quick=PIPELINE,
+)
 def acl_get_acl(scene: Scene, size: int) -> Iterator[None]:
     client = scene.client()
     yield
     client.ask(*[wire.request(OpCode.GET_ACL, r.GetACLRequest("/g"))] * size, may_fail=[NO_AUTH])
 
 
-@case("acl-multi-read", 45_000, "one multiRead of N reads of such a znode", state=guarded, transaction=True)
+@case(
+    "acl-multi-read",
+    45_000,
+    "one multiRead of N reads of a znode with 40,000 ACL entries",
+    state=guarded,
+    transaction=True,
+)
 def acl_multi_read(scene: Scene, size: int) -> Iterator[None]:
     client = scene.client()
     request = wire.multi_of([get_op("/g")] * size, OpCode.MULTI_READ)
@@ -50,7 +62,9 @@ def acl_multi_read(scene: Scene, size: int) -> Iterator[None]:
     client.ask(request)
 
 
-@case("acl-events", 500, "a change of such a znode, which N connections watch", state=guarded)
+@case(
+    "acl-events", 500, "a change of a znode with 40,000 ACL entries, which N connections watch", state=guarded
+)
 def acl_events(scene: Scene, size: int) -> Iterator[None]:
     for client in scene.clients(size):
         client.ask(wire.request(OpCode.ADD_WATCH, r.AddWatchRequest("/g", AddWatchMode.PERSISTENT)))
@@ -157,7 +171,13 @@ def quota_junk(scene: Scene, size: int) -> Iterator[None]:
     return one_multi(scene, [set_op("/t")])
 
 
-@case("quota-junk-mntr", 60, "the word mntr, likewise", state=_junk_quotas, quick=60)
+@case(
+    "quota-junk-mntr",
+    60,
+    "the word mntr while N quotas have usage that cannot be read",
+    state=_junk_quotas,
+    quick=60,
+)
 def quota_junk_mntr(scene: Scene, size: int) -> Iterator[None]:
     yield
     scene.word(b"mntr")
@@ -187,7 +207,7 @@ def quota_many(scene: Scene, size: int) -> Iterator[None]:
     client.ask(*[wire.multi_of([set_op("/a")])] * 10)
 
 
-@case("quota-many-mntr", 50_000, "the word mntr, likewise", state=_many_quotas)
+@case("quota-many-mntr", 50_000, "the word mntr while there are N quotas", state=_many_quotas)
 def quota_many_mntr(scene: Scene, size: int) -> Iterator[None]:
     yield
     scene.word(b"mntr")

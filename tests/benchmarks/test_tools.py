@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from benchmarks import cost
@@ -174,21 +175,40 @@ def test_two_servers_are_measured_in_turns() -> None:
     assert rows == [f"multi-check {which}" for which in ("A", "A history", "B", "B history")]
 
 
+def stalled(name: str, history: bool, seconds: float) -> dict[str, Any]:
+    """The figures of a case, as the benchmark keeps them."""
+    case = next(case for case in stalls.CASES if case.name == name)
+    found = stalls.Found(55, 0.001, seconds, 0.1, 0.0, 0, [])
+    good, verdict = found.verdict(case)
+    of_run = {"case": name, "history": history, "good": good, "verdict": verdict}
+    return attrs.asdict(found) | of_run
+
+
 def test_the_page_of_the_stalls_has_columns_for_the_history() -> None:
-    case = next(case for case in stalls.CASES if case.name == "unread")
-    without, recorded = (stalls.Found(55, 0.001, stall, 0.1, 0.0, 0, []) for stall in (0.005, 0.2))
-    row = [case.name, "55", *stalls.cells(case, without), *stalls.cells(case, recorded)]
-    head, rule, shown = (
-        line.split(" | ") for line in stalls.page("here", [row], False).splitlines() if line.startswith("|")
-    )
-    assert len(head) == len(rule) == len(shown) == 12
-    (first,) = (number for number, name in enumerate(head) if name.startswith("with history"))
-    assert shown[first - 1] == "good"
-    assert shown[-1] == "TOO LONG |"
-    assert stalls.rows_of(stalls.page("here", [row, ["other", *row[1:]]], False)) == {
-        case.name: row,
-        "other": ["other", *row[1:]],
-    }
+    found = [
+        *(stalled("unread", history, seconds) for history, seconds in ((False, 0.005), (True, 0.2))),
+        *(stalled("half-open", history, seconds) for history, seconds in ((False, 0.03), (True, 0.02))),
+        *(stalled("first-http", history, 0.001) for history in (False, True)),
+    ]
+    text = stalls.page("here", found)
+    head, rule, *shown = (line.split(" | ") for line in text.splitlines() if line.startswith("|"))
+    assert len(head) == len(rule) == 5
+    assert [[row[0].split()[1], *row[1:]] for row in shown] == [
+        ["55", "30", "20", "0", "good |"],
+        ["55", "5", "200", "0", "TOO LONG |"],
+    ]
+    assert "The other 1 cases stay below 25 ms and 25 MB." in text
+
+
+def test_the_stalls_keep_the_figures_of_other_cases() -> None:
+    old = [stalled(name, history, 0.01) for name in ("unread", "half-open") for history in (False, True)]
+    new = stalled("half-open", True, 0.02)
+    assert stalls.merged(old, [new]) == [*old[:3], new]
+
+
+def test_the_page_of_the_stalls_is_made_of_the_kept_figures() -> None:
+    kept = json.loads(stalls.RESULTS.read_text())
+    assert stalls.PAGE.read_text() == stalls.page(kept["about"], kept["found"])
 
 
 def test_the_cost_of_files_is_measured() -> None:
