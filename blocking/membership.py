@@ -10,7 +10,7 @@ from typing import Self
 
 from ..client import ACL, CreateMode
 from ..recipes import Change, Member, Parents
-from ..recipes.base.hold import Suspended
+from ..recipes.base.ownership import Suspended
 from ..recipes.membership.party import Changes as TrioChanges
 from ..recipes.membership.party import Party as TrioParty
 from ..recipes.membership.party import PartyLayout
@@ -250,7 +250,7 @@ class Partitioner(Running, of=TrioPartitioner):
         its old session still exists, it must wait for the end of that session.
     :param settle: the time in seconds without a change of the members before the items are divided.
     :param margin: the time in seconds before the end of the lease at which an item is lost: see
-        :class:`.Hold`.
+        :class:`.Ownership`.
     :param parents, suspended, acl: see :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
     :raises ValueError: an option has a value that is not one of its values, or a name holds a slash.

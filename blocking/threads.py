@@ -219,7 +219,7 @@ def _check(value: Any) -> None:
     :raises LockLost: one is lost.
     """
     if isinstance(value, Grant):
-        value.hold.check()
+        value.ownership.check()
     elif isinstance(value, tuple | dict):
         for each in value.values() if isinstance(value, dict) else value:
             _check(each)

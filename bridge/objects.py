@@ -97,9 +97,10 @@ class Wrapper:
             return self._wrap(function())
 
     def _look_until_limit(self, function: Callable[[], object]) -> Any:
-        """Call a function as :meth:`_look` does, and again if the limit of the hold has passed meanwhile."""
+        """Call a function as :meth:`_look` does, and again if the limit of the ownership has passed
+        meanwhile."""
         value = self._look(function)
-        return self._look(function) if self._trio.hold.limit <= time.monotonic() else value
+        return self._look(function) if self._trio.ownership.limit <= time.monotonic() else value
 
     def _begin(self) -> Self:
         """Enter the block of a watch, which cancels the watch at its end."""
@@ -236,7 +237,7 @@ class Objects:
 
         def call(*args: Any) -> None:
             grants = [arg for arg in args if isinstance(arg, recipes.Grant)]
-            failed = grants[0].hold.lose if grants else None
+            failed = grants[0].ownership.lose if grants else None
             notice(*[self.wrap(arg, loops[0]) for arg in args], failed=failed)
 
         return call

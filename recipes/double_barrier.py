@@ -42,7 +42,7 @@ from ..client import (
 from .base.blocks import TaskBlocks
 from .base.bound import Bound, first_of
 from .base.creating import Parents, ZnodeOptions, create_ephemeral
-from .base.hold import Hold
+from .base.ownership import Ownership
 from .base.waiting import waiting_for
 from .errors import BarrierBroken, LockLost, LossReason
 
@@ -117,17 +117,17 @@ class DoubleBarrier:
         try:
             with member.breaking():
                 await member.enter()
-            hold = Hold(member.bound, member.path, suspended="ignore")
-            hold.guard()
+            ownership = Ownership(member.bound, member.path, suspended="ignore")
+            ownership.guard()
             try:
-                with hold.scope():
+                with ownership.scope():
                     yield member.path
             except LockLost as error:
                 if error.path != member.path:
                     raise
                 raise member.broken(error.reason) from None
             finally:
-                await hold.end()
+                await ownership.end()
             with member.breaking():
                 await member.leave()
         except BaseException:

@@ -12,7 +12,7 @@ ClientClosed = ClosingError
 
 
 class LossReason(enum.Enum):
-    """The reasons for the loss of a hold."""
+    """The reasons for the loss of an ownership."""
 
     SESSION_EXPIRED = "the session expired"
     LEASE_EXPIRED = "the session may have ended: the leader has not answered for too long"
@@ -32,7 +32,7 @@ class LockLost(RecipeError):
     around code that relies on it.
 
     :ivar reason: the reason for the loss.
-    :ivar path: the path of the znode of the hold.
+    :ivar path: the path of the znode of the ownership.
     """
 
     def __init__(self, reason: LossReason, path: str) -> None:

@@ -65,8 +65,8 @@ class LeaderLatch(Running):
             await trio.sleep_forever()
         finally:
             self._term = None
-            term.hold.inspect()
-            term.hold.lose(LockLost(LossReason.RELEASED, term.path))  # no effect if it was lost before
+            term.ownership.inspect()
+            term.ownership.lose(LockLost(LossReason.RELEASED, term.path))  # no effect if it was lost before
 
     @property
     def is_leader(self) -> bool:
@@ -74,7 +74,7 @@ class LeaderLatch(Running):
         :meth:`term` block."""
         if self._term is None:
             return False
-        self._term.hold.inspect()
+        self._term.ownership.inspect()
         return not self._term.lost.is_set()
 
     async def wait_leader(self) -> Term:

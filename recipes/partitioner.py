@@ -15,7 +15,7 @@ from ..client import ACL, NodeExistsError, ZooKeeper, paths
 from .base.choices import check_choice
 from .base.creating import Parents
 from .base.following import watch_children
-from .base.hold import Suspended
+from .base.ownership import Suspended
 from .base.running import Running, alongside, steady
 from .base.waiting import waiting_for
 from .base.warning import WarnOnce
@@ -52,7 +52,7 @@ class Partitioner(Running):
         its old session still exists, it must wait for the end of that session.
     :param settle: the time in seconds without a change of the members before the items are divided.
     :param margin: the time in seconds before the end of the lease at which an item is lost: see
-        :class:`.Hold`.
+        :class:`.Ownership`.
     :param parents, suspended, acl: see :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
     :raises ValueError: an option has a value that is not one of its values, or a name holds a slash.

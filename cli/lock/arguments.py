@@ -28,7 +28,7 @@ from ..status import Failure
 from ..tls import add_tls, ssl_context_of
 
 if TYPE_CHECKING:  # the completions of all commands import this module, and need no recipe
-    from ...recipes.base.hold import Suspended
+    from ...recipes.base.ownership import Suspended
     from ...recipes.locks.role import LockLayout
 
 PROG: Final = "pyzk-lock"

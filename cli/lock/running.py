@@ -24,7 +24,7 @@ import trio
 
 from ...client import NoNodeError, ZooKeeper, ZooKeeperError
 from ...protocol.text import session_text
-from ...recipes.base.hold import Suspended
+from ...recipes.base.ownership import Suspended
 from ...recipes.errors import LockLost, LossReason, RecipeError, WouldBlock
 from ...recipes.locks.grant import Grant
 from ...recipes.locks.lock import Lock

@@ -6,7 +6,7 @@ The rules:
   calls in the session in which it was created. After the end of this session its calls raise
   :class:`SessionExpiredError`.
 * A lost connection does not end the work: calls are repeated in the same session until they are answered.
-* A hold does not begin while the lease of the session is nearly over.
+* An ownership does not begin while the lease of the session is nearly over.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _LEAST_LEASE = 0.3
 """A fraction of the session timeout: :meth:`Bound.confirm` waits for a lease of at least this length. The
-fraction is larger than the default margin of a hold; so a hold is not lost at its beginning."""
+fraction is larger than the default margin of an ownership; so an ownership is not lost at its beginning."""
 
 
 class Bound:

@@ -10,7 +10,7 @@ import trio
 
 
 class Lapsing(Protocol):
-    """A hold on which a block relies until a deadline. The deadline may move.
+    """An ownership on which a block relies until a deadline. The deadline may move.
 
     :ivar limit: the deadline in seconds of the loop's clock, ``time.monotonic()``; infinity for no deadline.
     """
@@ -27,7 +27,7 @@ class OnBehalf:
     """The caller for whom a task works.
 
     :ivar holder: a thread, or a task of asyncio.
-    :ivar relied_on: the holds on which the blocks of the task rely, from the outermost block to the
+    :ivar relied_on: the ownerships on which the blocks of the task rely, from the outermost block to the
         innermost.
     """
 
@@ -53,8 +53,8 @@ def current_holder() -> object:
 
 
 def relied_on() -> list[Lapsing]:
-    """Return the list of holds on which the blocks of the current task rely. Each block adds its hold at its
-    beginning, and removes it at its end.
+    """Return the list of ownerships on which the blocks of the current task rely. Each block adds its
+    ownership at its beginning, and removes it at its end.
 
     In plain trio each call returns a new list, which is not used.
     """

@@ -5,6 +5,6 @@
 * :mod:`.options`: the options of the recipes. :mod:`.acquiring`: ``async with`` for all of them.
 * :mod:`.contender`: the engine. :mod:`.role`: the names of our contenders. :mod:`.strategy`: the ways to
   wait.
-* :mod:`.grant`: the lock that a contender has won. :mod:`.dual_layout`: a hold on two znodes.
+* :mod:`.grant`: the lock that a contender has won. :mod:`.dual_layout`: an ownership on two znodes.
 * :mod:`.local_queue`: tasks of one process that take turns.
 """

@@ -39,12 +39,12 @@ from ...protocol.layouts import ContenderName, in_order, number_after
 from ...protocol.layouts.waiting import LAST_SEQUENCE
 from ..base.bound import Bound, first_of
 from ..base.creating import create_identified
-from ..base.hold import Hold
+from ..base.ownership import Ownership
 from ..base.waiting import announced, note
 from ..base.warning import WarnOnce
 from ..errors import SequenceExhausted, WouldBlock
 from .blockers import Blockers
-from .dual_layout import DualHold, parts
+from .dual_layout import DualOwnership, parts
 from .grant import Grant, OnRevoke, delete
 from .options import Holding
 from .role import Role
@@ -272,7 +272,7 @@ class _Attempt:
         if self._stat is None or self._stat.ephemeralOwner != contest.zk.session.id:
             raise _Displaced
         watches = [self._watch] if self._watch is not None else []
-        hold = self._hold(watches)
+        ownership = self._ownership(watches)
         grant = contest.grant_type(
             token=self._stat.czxid,
             paths=self._paths,
@@ -280,23 +280,25 @@ class _Attempt:
             retries=retries,
             waited=waited,
             shared=contest.role.purpose.shared,
-            hold=hold,
+            ownership=ownership,
             bound=self.bound,
             grace=contest.holding.cleanup_grace,
             on_revoke=contest.on_revoke,
             watches=watches,
         )
-        for part in parts(hold):
+        for part in parts(ownership):
             part.guard(self._own_watches.get(part.path), grant.data_changed)
         for data in self._data.values():
             grant.data_changed(data)
         return grant
 
-    def _hold(self, watches: list[Watch]) -> Hold:
+    def _ownership(self, watches: list[Watch]) -> Ownership:
         holding = self.contest.holding
         if len(self._paths) == 1:
-            return holding.hold(self.bound, self._paths[0])
-        return DualHold(self.bound, self._paths, watches, suspended=holding.suspended, margin=holding.margin)
+            return holding.ownership(self.bound, self._paths[0])
+        return DualOwnership(
+            self.bound, self._paths, watches, suspended=holding.suspended, margin=holding.margin
+        )
 
     async def leave(self) -> None:
         """Delete the own znode and cancel the watches."""

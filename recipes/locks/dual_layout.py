@@ -1,4 +1,4 @@
-"""A hold on two znodes (``layout="both"``), which makes Curator and kazoo wait for the same holder.
+"""An ownership on two znodes (``layout="both"``), which makes Curator and kazoo wait for the same holder.
 
 Curator waits for one of the two znodes, and kazoo for the other. Each library gives the lock to its next
 contender when the znode for this library is gone. So the lock is lost when either znode is lost, and a fenced
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from ...client import Watch
 from ..base.bound import Bound
-from ..base.hold import Hold, Suspended
+from ..base.ownership import Ownership, Suspended
 
 
-class DualHold(Hold):
-    """A hold on two znodes of one session.
+class DualOwnership(Ownership):
+    """An ownership on two znodes of one session.
 
     :param paths: the paths of both znodes.
     :param left: a list. :meth:`unguard` appends the watch on the second znode to it, if this watch has not
         fired.
 
-    :ivar other: the hold on the second znode. It must be guarded too: see :func:`parts`.
+    :ivar other: the ownership on the second znode. It must be guarded too: see :func:`parts`.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class DualHold(Hold):
         return await super().unguard()
 
 
-class _Half(Hold):
-    """The hold on the second znode. The first hold watches over the session and the connection."""
+class _Half(Ownership):
+    """The ownership on the second znode. The first ownership watches over the session and the connection."""
 
-    def __init__(self, whole: Hold, bound: Bound, path: str) -> None:
+    def __init__(self, whole: Ownership, bound: Bound, path: str) -> None:
         super().__init__(bound, path, suspended="ignore")
         self._whole = whole
 
@@ -68,6 +68,6 @@ class _Half(Hold):
         self._whole.lose(error)
 
 
-def parts(hold: Hold) -> list[Hold]:
-    """Return the holds on the single znodes."""
-    return [hold, hold.other] if isinstance(hold, DualHold) else [hold]
+def parts(ownership: Ownership) -> list[Ownership]:
+    """Return the ownerships on the single znodes."""
+    return [ownership, ownership.other] if isinstance(ownership, DualOwnership) else [ownership]

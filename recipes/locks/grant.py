@@ -2,7 +2,7 @@
 
 The rules:
 
-* A grant lasts until it is released or lost. :class:`.Hold` says when it is lost.
+* A grant lasts until it is released or lost. :class:`.Ownership` says when it is lost.
 * A release always deletes the znodes. If this is not possible at once, the client's cleanup deletes them
   later.
 * If one task has entered a reentrant lock several times, the last release gives up the grant.
@@ -23,7 +23,7 @@ from ...client import Check, SessionState, Watch, ZooKeeper
 from ...client.cleanup import Job
 from ...protocol.text import session_text
 from ..base.bound import Bound
-from ..base.hold import Hold
+from ..base.ownership import Ownership
 from ..errors import LockLost, LockRevoked, LossReason
 from .dual_layout import parts
 
@@ -61,7 +61,7 @@ class Grant:
     retries: int
     waited: float
     shared: bool
-    hold: Hold
+    ownership: Ownership
     _bound: Bound
     _grace: float  # the time in seconds that a release may wait for the server
     _on_revoke: OnRevoke = "ignore"
@@ -83,22 +83,22 @@ class Grant:
     @property
     def session_id(self) -> int:
         """The id of the session that holds the lock."""
-        return self.hold.session_id
+        return self.ownership.session_id
 
     @property
     def generation(self) -> int:
         """The generation of the session that holds the lock."""
-        return self.hold.generation
+        return self.ownership.generation
 
     @property
     def lost(self) -> trio.Event:
         """An event that is set when another client may have the lock."""
-        return self.hold.lost
+        return self.ownership.lost
 
     @property
     def reason(self) -> LossReason | None:
         """The reason for the loss of the lock; None if the lock is not lost."""
-        return self.hold.reason
+        return self.ownership.reason
 
     @property
     def released(self) -> bool:
@@ -112,7 +112,7 @@ class Grant:
 
     def deadline(self) -> float:
         """Return the time in seconds by ``trio.current_time()`` until which the lock is certainly held."""
-        return self.hold.deadline()
+        return self.ownership.deadline()
 
     def fence(self) -> Check:
         """Return an operation that succeeds only while the lock is held. Make it the first operation of a
@@ -145,7 +145,7 @@ class Grant:
         :raises LockLost: the lock is lost, or was released.
         """
         self._check_unreleased()
-        self.hold.check()
+        self.ownership.check()
 
     def on_lost(self, function: Callable[[], object]) -> None:
         """Call ``function()`` when the lock is lost, or at once if it is lost already. A release is not a
@@ -153,7 +153,7 @@ class Grant:
         if self.lost.is_set():
             function()
         else:
-            self.hold.on_lost.append(function)
+            self.ownership.on_lost.append(function)
 
     async def verify(self) -> None:
         """Ask the server whether the lock is still held.
@@ -161,7 +161,7 @@ class Grant:
         :raises LockLost: the lock is not held any more. From now on the grant is lost.
         """
         self._check_unreleased()
-        await self.hold.verify()
+        await self.ownership.verify()
 
     def scope(self) -> AbstractContextManager[trio.CancelScope]:
         """Open a block that relies on a lock from :meth:`.Acquirable.acquire`. The block is cancelled when
@@ -170,10 +170,10 @@ class Grant:
         :raises LockLost: the lock was lost, or was released before the block began.
         """
         self._check_unreleased()
-        return self.hold.scope()
+        return self.ownership.scope()
 
     def _check_unreleased(self) -> None:
-        if self.released:  # another task may have the hold now
+        if self.released:  # another task may have the ownership now
             raise LockLost(LossReason.RELEASED, self.path)
 
     async def release(self) -> None:
@@ -183,9 +183,9 @@ class Grant:
         :raises LockLost: the lock was lost before.
         :raises NoAuthError: the ACL does not permit the deletion of the znode.
         """
-        self.hold.inspect()
+        self.ownership.inspect()
         await self.end()
-        self.hold.raise_if_lost()
+        self.ownership.raise_if_lost()
 
     async def end(self) -> None:
         """Do the same as :meth:`release`, but raise no :class:`LockLost`."""
@@ -201,21 +201,21 @@ class Grant:
 
         :raises LockLost: the lock is lost.
         """
-        self.hold.check()
+        self.ownership.check()
         self._depth += 1
 
     def passed_on(self) -> Grant:
         """Return a grant of the same lock for another task of this process. The present grant ends."""
         self._depth = 0
         grant = attrs.evolve(self, depth=1, on_release=None)
-        for part in parts(self.hold):
+        for part in parts(self.ownership):
             part.on_data = grant.data_changed
         return grant
 
     async def surrender(self) -> None:
         """Delete the znodes."""
         self._depth = 0
-        own_watch = await self.hold.end()
+        own_watch = await self.ownership.end()
         try:
             await delete(self._bound, self.paths, self._grace)
         finally:
@@ -223,17 +223,17 @@ class Grant:
                 watch.cancel()  # only needed if the deletion comes later: the deletion ends the watch
 
     def data_changed(self, data: bytes | None) -> None:
-        """Look at the present data of the znode. The hold calls this."""
+        """Look at the present data of the znode. The ownership calls this."""
         if data != REVOKE or self.revoked.is_set():
             return
         self.revoked.set()
         if self._on_revoke == "cancel":
-            self.hold.lose(LockRevoked(self.path))
+            self.ownership.lose(LockRevoked(self.path))
         elif callable(self._on_revoke):
             try:
                 self._on_revoke(self)
             except Exception as error:  # the block raises it: our caller is a task of the client
-                self.hold.lose(error)
+                self.ownership.lose(error)
 
 
 async def delete(bound: Bound, paths: tuple[str, ...], grace: float) -> None:

@@ -16,7 +16,7 @@ from ...protocol.layouts import ContenderKind
 from ..base.bound import Bound
 from ..base.choices import one_of
 from ..base.creating import Parents, ZnodeOptions
-from ..base.hold import Hold, Suspended
+from ..base.ownership import Ownership, Suspended
 from .grant import OnRevoke
 from .role import LockLayout
 from .strategy import Strategy
@@ -38,7 +38,8 @@ class HoldingOptions(TypedDict, total=False):
     (the default): when the session may have expired. ``"cancel"``: at once. ``"ignore"``: only when the
     server says that the session has expired. Before this moment another client may already hold the lock.
 
-    ``margin``: the time in seconds before the end of the lease at which the lock is lost: see :class:`.Hold`.
+    ``margin``: the time in seconds before the end of the lease at which the lock is lost: see
+    :class:`.Ownership`.
 
     ``on_session_loss``: the reaction of a waiting contender when its session expires. ``"requeue"`` (the
     default): begin anew in the next session. ``"raise"``: raise :class:`SessionExpiredError`.
@@ -91,6 +92,6 @@ class Holding(ZnodeOptions):
     on_session_loss: OnSessionLoss = attrs.field(default="requeue", validator=one_of(OnSessionLoss))
     cleanup_grace: float = 1.0
 
-    def hold(self, bound: Bound, path: str) -> Hold:
-        """Return a hold on a znode."""
-        return Hold(bound, path, suspended=self.suspended, margin=self.margin)
+    def ownership(self, bound: Bound, path: str) -> Ownership:
+        """Return an ownership on a znode."""
+        return Ownership(bound, path, suspended=self.suspended, margin=self.margin)

@@ -83,32 +83,32 @@ class WriteGrant(Grant):
             await self.end()
 
     async def _become_reader(self) -> None:
-        hold, writers = self.hold, self.paths
+        ownership, writers = self.ownership, self.paths
         readers = tuple(map(_reader_path, writers))
-        watched = await hold.unguard() is not None
-        for part in parts(hold):
+        watched = await ownership.unguard() is not None
+        for part in parts(ownership):
             part.guard()  # without a watch, because the exchange deletes the znode
         # Even if the exchange fails, the release deletes the znodes of the writer and of the reader.
         self.paths = readers + writers
-        with hold.scope():
+        with ownership.scope():
             try:
                 await self._exchange(writers, readers)
                 self.paths, self.shared = readers, True
-                for part, path in zip(parts(hold), readers, strict=True):
+                for part, path in zip(parts(ownership), readers, strict=True):
                     part.path = path
                 if watched:
                     await self._watch_readers()
             except NoNodeError:
-                hold.lose(LockLost(LossReason.NODE_DELETED, hold.path))
+                ownership.lose(LockLost(LossReason.NODE_DELETED, ownership.path))
             except SessionExpiredError:
-                hold.lose(LockLost(LossReason.SESSION_EXPIRED, hold.path))
+                ownership.lose(LockLost(LossReason.SESSION_EXPIRED, ownership.path))
 
     async def _watch_readers(self) -> None:
-        zk, hold = self.zk, self.hold
+        zk, ownership = self.zk, self.ownership
 
         found = [await self._bound.repeat(partial(zk.get_and_watch, path)) for path in self.paths]
-        await hold.unguard()
-        for part, (data, _, own_watch) in zip(parts(hold), found, strict=True):
+        await ownership.unguard()
+        for part, (data, _, own_watch) in zip(parts(ownership), found, strict=True):
             part.guard(own_watch, self.data_changed)
             self.data_changed(data)
 

@@ -161,10 +161,10 @@ class Semaphore(Acquirable[Grant]):
             raise ValueError(f"count must be at least 1, not {count}")
         if count > self.limit and self._limit_source is None:
             raise ValueError(f"{self.path} has {self.limit} leases: {count} can never be acquired")
-        return self._hold(count, wait)
+        return self._ownership(count, wait)
 
     @asynccontextmanager
-    async def _hold(self, count: int, wait: bool) -> AsyncIterator[Grants]:
+    async def _ownership(self, count: int, wait: bool) -> AsyncIterator[Grants]:
         async with held(await self._acquire(count, wait)) as leases:
             yield leases
 
@@ -282,17 +282,17 @@ class Semaphore(Acquirable[Grant]):
             raise
 
     def _lease(self, bound: Bound, path: str, stat: Stat, own_watch: Watch, queued: dict[str, Any]) -> Grant:
-        hold = self._holding.hold(bound, path)
+        ownership = self._holding.ownership(bound, path)
         lease = Grant(
             token=stat.czxid,
             paths=(path,),
             shared=False,
-            hold=hold,
+            ownership=ownership,
             bound=bound,
             grace=self._holding.cleanup_grace,
             **queued,
         )
-        hold.guard(own_watch, lease.data_changed)
+        ownership.guard(own_watch, lease.data_changed)
         return lease
 
     # --- looking at it -----------------------------------------------------------------------------------

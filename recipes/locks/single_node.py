@@ -116,7 +116,7 @@ class _SingleGrant(Grant):
 
     async def surrender(self) -> None:
         self._depth = 0
-        own_watch = await self.hold.end()
+        own_watch = await self.ownership.end()
         try:
             if self._bound.over:
                 self.turn.pass_on()
@@ -289,7 +289,7 @@ class SingleNodeLock(Acquirable[Grant]):
                 return  # an event for the only child is probably its deletion
 
     def _grant(self, bound: Bound, stat: Stat, own_watch: Watch, retries: int, waited: float) -> Grant:
-        hold = self._holding.hold(bound, self.path)
+        ownership = self._holding.ownership(bound, self.path)
         grant = _SingleGrant(
             token=stat.czxid,
             paths=(self.path,),
@@ -297,10 +297,10 @@ class SingleNodeLock(Acquirable[Grant]):
             retries=retries,
             waited=waited,
             shared=False,
-            hold=hold,
+            ownership=ownership,
             bound=bound,
             grace=self._holding.cleanup_grace,
             turn=self._turn,
         )
-        hold.guard(own_watch, grant.data_changed)
+        ownership.guard(own_watch, grant.data_changed)
         return grant

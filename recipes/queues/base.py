@@ -17,10 +17,10 @@ from ...client import ACL, NoNodeError, SessionExpiredError, ZooKeeper
 from ...protocol.paths import validate_path
 from ..base.choices import check_choice
 from ..base.creating import Parents, ZnodeOptions
-from ..base.hold import Hold, Suspended
+from ..base.ownership import Ownership, Suspended
 from ..base.running import steady
 from .batch_reader import Supply
-from .consumer import MakeHold, Removal
+from .consumer import MakeOwnership, Removal
 from .items import Item, ItemLayout, QueueEmpty, QueueLocation
 from .producer import Putting
 
@@ -41,7 +41,7 @@ class QueueOptions(TypedDict, total=False):
     ``acl``: the ACL of every znode that is created; None gives all permissions to everybody.
 
     ``suspended`` and ``margin`` (in seconds): the moment at which a claim is lost without a connection; see
-    :class:`.Hold`.
+    :class:`.Ownership`.
     """
 
     limit: int | None
@@ -93,7 +93,7 @@ class ItemQueue:
         self._location = QueueLocation(zk, layout, items, claims, ZnodeOptions(parents, acl))
         self._supply = Supply(self._location, clock)
         self._putting = Putting(self._location, limit, retry)
-        self._make_hold: MakeHold = partial(Hold, suspended=suspended, margin=margin)
+        self._make_ownership: MakeOwnership = partial(Ownership, suspended=suspended, margin=margin)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -144,16 +144,16 @@ class ItemQueue:
         """
         if self._location.claims is None:
             raise ValueError("a queue with safe=False has no claims; use get()")
-        removal = await self._begin(wait, self._make_hold)
+        removal = await self._begin(wait, self._make_ownership)
         try:
-            with removal.hold.scope():
+            with removal.ownership.scope():
                 yield removal.item
         except BaseException:
             await removal.give_back()
             raise
         await removal.finish()
 
-    async def _begin(self, wait: bool, make_hold: MakeHold | None = None) -> Removal:
+    async def _begin(self, wait: bool, make_ownership: MakeOwnership | None = None) -> Removal:
         contended = False
         while True:
             name = await self._supply.reserve(wait=wait, contended=contended)
@@ -161,7 +161,7 @@ class ItemQueue:
                 raise QueueEmpty(self.path)
             removal = Removal(self._location, self._supply, name)
             try:
-                if await removal.begin(make_hold):
+                if await removal.begin(make_ownership):
                     return removal
             except SessionExpiredError:  # nothing is claimed: continue in the next session
                 await self.zk.session.wait_connected()

@@ -86,7 +86,7 @@ from ...client import (
 from ...client.repeating import pass_writes
 from ..base.background import BackgroundWork
 from ..base.bound import Bound
-from ..base.hold import Hold
+from ..base.ownership import Ownership
 from ..base.running import steady
 from ..errors import LockLost, LossReason, RecipeError
 from .batch_reader import Supply
@@ -97,9 +97,9 @@ _CLEANUP_GRACE = 1.0
 continues in the background. One second is enough for a few requests, and a cancelled block should end
 soon."""
 
-MakeHold = Callable[[Bound, str], Hold]
-"""A function that makes the hold for a claim, from the :class:`.Bound` of its session and the path of the
-claim."""
+MakeOwnership = Callable[[Bound, str], Ownership]
+"""A function that makes the ownership for a claim, from the :class:`.Bound` of its session and the path of
+the claim."""
 
 
 def _in_doubt(request: Pending[Any] | None) -> bool:
@@ -171,8 +171,8 @@ class ClaimNode:
             return False
         return data == self._id and stat.ephemeralOwner == self._zk.session.id
 
-    async def guard(self, make_hold: MakeHold) -> Hold | None:
-        """Make a hold that guards the claim. Returns None if the claim is gone.
+    async def guard(self, make_ownership: MakeOwnership) -> Ownership | None:
+        """Make an ownership that guards the claim. Returns None if the claim is gone.
 
         :raises SessionExpiredError: the session has ended.
         """
@@ -181,9 +181,9 @@ class ClaimNode:
             _, _, watch = await self._bound.repeat(lambda: self._zk.get_and_watch(self.path))
         except NoNodeError:
             return None
-        hold = make_hold(self._bound, self.path)
-        hold.guard(watch)
-        return hold
+        ownership = make_ownership(self._bound, self.path)
+        ownership.guard(watch)
+        return ownership
 
     async def delete(self, *, sure: bool) -> None:
         """Delete the znode, if it exists and holds the id of this claim.
@@ -214,11 +214,11 @@ class Removal:
 
     :ivar claim: the claim; None in a queue without claims.
     :ivar item: the item that :meth:`begin` has read.
-    :ivar hold: the hold on the claim, if :meth:`begin` has made one.
+    :ivar ownership: the ownership on the claim, if :meth:`begin` has made one.
     """
 
     item: Item
-    hold: Hold
+    ownership: Ownership
 
     def __init__(self, location: QueueLocation, supply: Supply, name: str) -> None:
         self._bound = Bound(location.zk)
@@ -236,17 +236,17 @@ class Removal:
 
     # --- before the item is handled ----------------------------------------------------------------------
 
-    async def begin(self, make_hold: MakeHold | None = None) -> bool:
+    async def begin(self, make_ownership: MakeOwnership | None = None) -> bool:
         """Claim and read the item. Returns False if another consumer has claimed the item, or if the item is
         gone or cannot be read.
 
-        :param make_hold: a function that makes a hold to guard the claim, if the item is handled before its
-            deletion.
+        :param make_ownership: a function that makes an ownership to guard the claim, if the item is handled
+            before its deletion.
         :raises SessionExpiredError: the session has ended; nothing is claimed.
         """
         begun = False
         try:
-            begun = await self._claim() and await self._read() and await self._guard(make_hold)
+            begun = await self._claim() and await self._read() and await self._guard(make_ownership)
         finally:
             if not begun:
                 self._drop(self.claim is not None and self.claim.stop_creating())
@@ -267,14 +267,14 @@ class Removal:
             return False
         return True
 
-    async def _guard(self, make_hold: MakeHold | None) -> bool:
-        if make_hold is None:
+    async def _guard(self, make_ownership: MakeOwnership | None) -> bool:
+        if make_ownership is None:
             return True
         assert self.claim is not None
-        hold = await self.claim.guard(make_hold)
-        if hold is None:
+        ownership = await self.claim.guard(make_ownership)
+        if ownership is None:
             return False
-        self.hold = hold
+        self.ownership = ownership
         return True
 
     # --- the item is taken -------------------------------------------------------------------------------
@@ -311,16 +311,16 @@ class Removal:
 
         :raises LockLost: the outcome is not *taken*. It is unknown whether the item was deleted.
         """
-        await self.hold.end()
+        await self.ownership.end()
         work = BackgroundWork(self._zk, self._remove)
         await work.done.wait()
         match work.error:
             case None:
                 return
             case SessionExpiredError():
-                raise LockLost(LossReason.SESSION_EXPIRED, self.hold.path)
+                raise LockLost(LossReason.SESSION_EXPIRED, self.ownership.path)
             case ClosingError():
-                raise LockLost(LossReason.CLIENT_CLOSED, self.hold.path)
+                raise LockLost(LossReason.CLIENT_CLOSED, self.ownership.path)
             case error:
                 raise error
 
@@ -407,8 +407,8 @@ class Removal:
         """Give an item that was not handled back to other consumers. This waits at most 1 second; then the
         work continues in the background."""
         assert self.claim is not None
-        await self.hold.end()
-        work = self._release(self.claim, sure=not self.hold.lost.is_set())
+        await self.ownership.end()
+        work = self._release(self.claim, sure=not self.ownership.lost.is_set())
         with trio.move_on_after(_CLEANUP_GRACE, shield=True):
             await work.done.wait()
 

@@ -37,7 +37,7 @@ Fault = Literal[
 ]
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 MARGIN = 0.1
-"""Of the session timeout: what :class:`pyzk.recipes.base.hold.Hold` takes off."""
+"""Of the session timeout: what :class:`pyzk.recipes.base.ownership.Ownership` takes off."""
 
 
 DELAY = 0.02

@@ -196,7 +196,7 @@ def test_functions_that_take_notices_are_given_faces(name: str) -> None:
     seen: list[Any] = []
     loop = Loop()
     grant: Any = object.__new__(Grant)
-    grant.hold = SimpleNamespace(lose=object())
+    grant.ownership = SimpleNamespace(lose=object())
     _, _, kwargs = CALLERS.unwrap(
         "Lock", (face_of(Thing(), loop),), {name: seen.append, "other": seen.append}
     )
@@ -204,7 +204,7 @@ def test_functions_that_take_notices_are_given_faces(name: str) -> None:
     CALLERS.told.clear()
     kwargs[name](grant)
     ((args, failed),) = CALLERS.told
-    assert failed is grant.hold.lose
+    assert failed is grant.ownership.lose
     assert [type(arg) for arg in args] == [GrantFace]
     assert [face._trio for face in seen] == [grant]
     assert seen[0]._loop is loop
@@ -279,7 +279,7 @@ def test_who_looks_at_a_hold_looks_at_the_clock_afterwards(
 ) -> None:
     loop: Any = Loop()
     thing: Any = Thing()
-    thing.hold = SimpleNamespace(limit=limit)
+    thing.ownership = SimpleNamespace(limit=limit)
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     assert face_of(thing, loop)._look_until_limit(lambda: loop.looks) == looks
     assert loop.looks == looks

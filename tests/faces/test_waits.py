@@ -234,7 +234,7 @@ def test_grants_among_the_values_of_a_block_are_checked() -> None:
             if lost:
                 raise LockLost(LossReason.NODE_DELETED, "/lock")
 
-        made.hold = SimpleNamespace(check=check)
+        made.ownership = SimpleNamespace(check=check)
         return made
 
     checked: list[Any] = []

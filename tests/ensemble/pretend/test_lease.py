@@ -67,16 +67,16 @@ class Again(Exception):
     """The item stays."""
 
 
-Hold = tuple[AbstractAsyncContextManager[object], float]
+Ownership = tuple[AbstractAsyncContextManager[object], float]
 """And how many may hold it at once, as long as we do."""
 
 
-def read_or_write(zk: ZooKeeper, path: str, rng: random.Random) -> Hold:
+def read_or_write(zk: ZooKeeper, path: str, rng: random.Random) -> Ownership:
     lock = RWLock(zk, path)
     return (lock.read(), math.inf) if rng.random() < 0.5 else (lock.write(), 1)
 
 
-HELD: dict[str, Callable[[ZooKeeper, str, random.Random], Hold]] = {
+HELD: dict[str, Callable[[ZooKeeper, str, random.Random], Ownership]] = {
     "lock": lambda zk, path, rng: (Lock(zk, path), 1),
     "lock for both libraries": lambda zk, path, rng: (Lock(zk, path, layout="both"), 1),
     "read or write lock": read_or_write,

@@ -2,18 +2,18 @@
 
 The rules (recipe-rules.md D.0, D.1.5, D.2):
 
-* A hold is lost when the session has ended or may have ended, when the znode of the hold was deleted, or when
-  the client was closed. The session may have ended when its *lease* is over, less a margin (client/lease.py).
-  A lost hold stays lost.
-* During a hold the client sends requests that prolong the lease.
-* Code that relies on a hold runs in :meth:`Hold.scope`. When the hold is lost, the scope is cancelled before
-  another client can get the lock. The block raises :class:`LockLost` with the reason.
+* An ownership is lost when the session has ended or may have ended, when the znode of the ownership was
+  deleted, or when the client was closed. The session may have ended when its *lease* is over, less a margin
+  (client/lease.py). A lost ownership stays lost.
+* During an ownership the client sends requests that prolong the lease.
+* Code that relies on an ownership runs in :meth:`Ownership.scope`. When the ownership is lost, the scope is
+  cancelled before another client can get the lock. The block raises :class:`LockLost` with the reason.
 * The end of the lease is also the deadline of the scope. So if the whole process was stopped for too long,
   the scope is cancelled at once. Only a task whose data has arrived during the stop makes one more step, up
   to its next checkpoint. For tasks of asyncio a timer of their event loop does this (aio/limits.py).
 * A request of the code may fail because of the loss: the session, the client, the connection or the znode of
-  the hold is gone. The error of the request becomes the cause of the :class:`LockLost`. So code that sends
-  requests after the loss ends with the same error as other code.
+  the ownership is gone. The error of the request becomes the cause of the :class:`LockLost`. So code that
+  sends requests after the loss ends with the same error as other code.
 * Any other error of the code is raised itself, with a note about the loss.
 """
 
@@ -43,9 +43,9 @@ from .bound import Bound, first_of
 from .holder import relied_on
 
 Suspended = Literal["deadline", "cancel", "ignore"]
-"""The moment at which a hold is lost while there is no connection. ``"deadline"``: when the lease is over.
-``"cancel"``: at once. ``"ignore"``: when the server says that the session has expired. Before this moment
-another client may already hold the same lock."""
+"""The moment at which an ownership is lost while there is no connection. ``"deadline"``: when the lease is
+over. ``"cancel"``: at once. ``"ignore"``: when the server says that the session has expired. Before this
+moment another client may already hold the same lock."""
 
 _MARGIN = 0.1
 """The default margin, as a fraction of the session timeout. It covers clocks with different speeds, and the
@@ -61,19 +61,19 @@ _LOSSES = (SessionExpiredError, ClosingError, ConnectionLossError)
 OnData = Callable[[bytes | None], object]
 
 
-class Hold:
+class Ownership:
     """Something that a session holds.
 
-    :param path: the path of the znode of the hold.
+    :param path: the path of the znode of the ownership.
     :param suspended: the moment of the loss: see :data:`Suspended`.
-    :param margin: the time in seconds before the end of the lease at which the hold is lost. The default is
-        10 % of the session timeout, and at least 50 ms. If the session timeout may be shorter than two ticks
-        of the servers, use 0.5 ticks. With more than 30 % of the session timeout a hold may be lost at its
-        beginning.
+    :param margin: the time in seconds before the end of the lease at which the ownership is lost. The default
+        is 10 % of the session timeout, and at least 50 ms. If the session timeout may be shorter than two
+        ticks of the servers, use 0.5 ticks. With more than 30 % of the session timeout an ownership may be
+        lost at its beginning.
 
-    :ivar lost: an event that is set when the hold is lost; ``reason`` then has the reason.
+    :ivar lost: an event that is set when the ownership is lost; ``reason`` then has the reason.
     :ivar on_data: a function that is called with the data of the znode after a change; or None.
-    :ivar on_lost: functions that are called when the hold is lost. They must not raise errors.
+    :ivar on_lost: functions that are called when the ownership is lost. They must not raise errors.
     """
 
     def __init__(
@@ -99,18 +99,18 @@ class Hold:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths of the znodes of the hold."""
+        """The paths of the znodes of the ownership."""
         return (self.path,)
 
     @property
     def limit(self) -> float:
-        """The time by ``trio.current_time()`` at which the hold will be lost. A longer lease moves this
+        """The time by ``trio.current_time()`` at which the ownership will be lost. A longer lease moves this
         time."""
         return self._limit
 
     @property
     def reason(self) -> LossReason | None:
-        """The reason of the loss; None if the hold is not lost."""
+        """The reason of the loss; None if the ownership is not lost."""
         return self._error.reason if isinstance(self._error, LockLost) else None
 
     def deadline(self) -> float:
@@ -125,7 +125,7 @@ class Hold:
     # --- losing it ---------------------------------------------------------------------------------------
 
     def lose(self, error: Exception) -> None:
-        """Lose the hold: cancel the blocks that rely on it. These blocks raise the error. Later calls do
+        """Lose the ownership: cancel the blocks that rely on it. These blocks raise the error. Later calls do
         nothing."""
         if self._error is None:
             self._error = error
@@ -136,14 +136,14 @@ class Hold:
                 listener()
 
     def inspect(self) -> None:
-        """Lose the hold if the clock or the session shows that it is lost now. A hold that has ended cannot
-        be lost any more."""
+        """Lose the ownership if the clock or the session shows that it is lost now. An ownership that has
+        ended cannot be lost any more."""
         reason = None if self._over else self._verdict()
         if reason is not None:
             self.lose(LockLost(reason, self.path))
 
     def lapse(self) -> None:
-        """Lose the hold, because code that relies on it has found that its limit has passed."""
+        """Lose the ownership, because code that relies on it has found that its limit has passed."""
         self.lose(LockLost(LossReason.LEASE_EXPIRED, self.path))
 
     def _verdict(self) -> LossReason | None:
@@ -163,7 +163,7 @@ class Hold:
 
     def _lease_moved(self) -> None:
         """Move the deadlines of the scopes to the new end of the lease. If the lease was over before, the
-        hold is lost, because another client may have held the lock in between."""
+        ownership is lost, because another client may have held the lock in between."""
         self.inspect()
         self._set_limit(self.deadline())
 
@@ -175,10 +175,10 @@ class Hold:
     # --- watching over it --------------------------------------------------------------------------------
 
     def guard(self, own_watch: Watch | None = None, on_data: OnData | None = None) -> None:
-        """Watch over the hold in the background until :meth:`end` or :meth:`unguard`. Call
+        """Watch over the ownership in the background until :meth:`end` or :meth:`unguard`. Call
         :meth:`.Bound.confirm` shortly before.
 
-        :param own_watch: a data watch on the znode of the hold.
+        :param own_watch: a data watch on the znode of the ownership.
         """
         self._own_watch = own_watch
         self.on_data = on_data
@@ -226,15 +226,15 @@ class Hold:
             self.on_data(data)
 
     async def end(self) -> Watch | None:
-        """End the hold before the znode is deleted, and stop watching over it. Returns the watch on the znode
-        if the watch has not fired. The deletion will end this watch."""
+        """End the ownership before the znode is deleted, and stop watching over it. Returns the watch on the
+        znode if the watch has not fired. The deletion will end this watch."""
         self._over = True
         self._set_limit(math.inf)
         return await self.unguard()
 
     async def unguard(self) -> Watch | None:
-        """Stop watching over the hold for a moment. The hold continues, and its scopes end with the present
-        lease. Returns the watch on the znode, or None."""
+        """Stop watching over the ownership for a moment. The ownership continues, and its scopes end with the
+        present lease. Returns the watch on the znode, or None."""
         if self._guard is not None:
             (scope, ended), self._guard = self._guard, None
             scope.cancel()
@@ -247,10 +247,10 @@ class Hold:
 
     @contextmanager
     def scope(self) -> Iterator[trio.CancelScope]:
-        """Open a block that relies on the hold (recipe-rules.md D.0, exit rules).
+        """Open a block that relies on the ownership (recipe-rules.md D.0, exit rules).
 
-        :raises LockLost: because of a loss the block was cancelled or a call in it failed, or the hold was
-            lost before the block ended.
+        :raises LockLost: because of a loss the block was cancelled or a call in it failed, or the ownership
+            was lost before the block ended.
         """
         held_here = relied_on()
         try:
@@ -282,8 +282,8 @@ class Hold:
         self.check()
 
     def _learn_from(self, error: BaseException) -> None:
-        """Lose the hold if the clock, the session, or the error shows that it is lost. The error may say that
-        the znode is gone, for example the error of a fence."""
+        """Lose the ownership if the clock, the session, or the error shows that it is lost. The error may say
+        that the znode is gone, for example the error of a fence."""
         self.inspect()
         if isinstance(error, BaseExceptionGroup):
             for each in error.exceptions:
@@ -300,19 +300,19 @@ class Hold:
         return isinstance(error, NoNodeError) and error.path in self.paths
 
     def check(self) -> None:
-        """Check that the hold is not lost.
+        """Check that the ownership is not lost.
 
-        :raises LockLost: the hold is lost. If :meth:`lose` was called with another error, this error is
+        :raises LockLost: the ownership is lost. If :meth:`lose` was called with another error, this error is
             raised.
         """
         self.inspect()
         self.raise_if_lost()
 
     def raise_if_lost(self) -> None:
-        """Check that the hold was not found to be lost. The clock and the session are not looked at.
+        """Check that the ownership was not found to be lost. The clock and the session are not looked at.
 
-        :raises LockLost: the hold was found to be lost. If :meth:`lose` was called with another error, this
-            error is raised.
+        :raises LockLost: the ownership was found to be lost. If :meth:`lose` was called with another error,
+            this error is raised.
         """
         if self._error is not None:
             raise self._error
@@ -320,7 +320,7 @@ class Hold:
     async def verify(self) -> None:
         """Ask the server whether the znode exists and belongs to the session.
 
-        :raises LockLost: the znode is gone or belongs to another session, or the hold was lost before.
+        :raises LockLost: the znode is gone or belongs to another session, or the ownership was lost before.
         """
         zk = self._zk
         self.check()
