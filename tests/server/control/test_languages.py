@@ -359,7 +359,7 @@ def test_a_helper_is_short(helper: str) -> None:
     ],
 )
 def test_what_the_page_shows_is_run(language: str, file: str) -> None:
-    page = (ROOT / "docs" / "http.md").read_text()
+    page = (ROOT / "docs" / "languages.md").read_text()
     blocks = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     shown = [block for block in blocks if not block.startswith("import")]
     assert shown
