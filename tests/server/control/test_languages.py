@@ -247,22 +247,25 @@ import static org.junit.jupiter.api.Assertions.*;
 @interface TestConfiguration { boolean proxyBeanMethods(); }
 @interface Bean {}
 @interface SpringBootTest {}
+@interface DynamicPropertySource {}
 @interface Autowired {}
 @interface Import { Class<?> value(); }
 interface DynamicPropertyRegistry { void add(String name, Supplier<Object> value); }
 interface DynamicPropertyRegistrar { void accept(DynamicPropertyRegistry registry); }
 """
-"""Spring's types, with those of its methods that docs/java.md uses."""
+"""Spring's types, with those of its methods that docs/java.md and docs/how-to/ci.md use."""
 
 
 def test_what_the_page_about_java_shows_is_compiled(classes: Path, tmp_path: Path) -> None:
     test, field, line, spring = java_of("java.md")
     connect = "    CuratorFramework connect(String hosts) { return null; }"
     test = test.replace("class LockTest {", f"class LockTest {{\n{connect}\n{field}")
-    (tmp_path / "Page.java").write_text(line + STUBS + test + spring)
+    _, older_spring = java_of("how-to/ci.md")
+    (tmp_path / "Page.java").write_text(line + STUBS + test + spring + older_spring)
     class_path = jvm.class_path(JARS, classes)
     run(*jvm.tool("javac", "-d", tmp_path, "-cp", class_path, tmp_path / "Page.java"), cwd=tmp_path)
-    assert {path.stem for path in tmp_path.glob("*.class")} >= {"ZooKeeperForTests", "LockTest"}
+    compiled = {path.stem for path in tmp_path.glob("*.class")}
+    assert compiled >= {"ZooKeeperForTests", "LockTest", "OnlyOneLeads"}
 
 
 SEARCH = """
