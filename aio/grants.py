@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar, overload
 
 from ..client import ACL, Check
 from ..recipes import LossReason
-from ..recipes.base.ownership import Ownership
 from ..recipes.locks.acquiring import Acquirable as TrioAcquirable
 from ..recipes.locks.acquiring import Grants as TrioGrants
 from ..recipes.locks.grant import Grant as TrioGrant
@@ -92,10 +91,6 @@ class Grant(TaskWrapper, of=TrioGrant):
     @property
     def shared(self) -> bool:
         return self._trio.shared
-
-    @property
-    def ownership(self) -> Ownership:
-        return self._wrap(self._trio.ownership)
 
     @property
     def revoked(self) -> asyncio.Event:

@@ -61,7 +61,7 @@ MODULES: dict[str, dict[Any, set[str]]] = {
     "grants": {
         Acquirable: set(),
         recipes.Grant: {
-            *("data_changed", "end", "enter_again", "hold", "on_release", "passed_on", "surrender"),
+            *("data_changed", "end", "enter_again", "on_release", "ownership", "passed_on", "surrender"),
         },
         recipes.Grants: {"end"},
         recipes.WriteGrant: set(),

@@ -69,7 +69,7 @@ LONG_FIRST = (
     "release",
     "cli",
     "benchmarks",
-    "faces",
+    "bridge",
     "ensemble",
     "recipes/locks",
     "recipes",

@@ -1,6 +1,6 @@
 """Servers of one pretended ensemble, by name: full, read-only, without a leader, or down.
 
-All of them are faces of one server in memory. A relay in front of it plays on the wire what ensemble.md
+All of them show one server in memory. A relay in front of it plays on the wire what ensemble.md
 section 7 says of read-only servers, which that server never is.
 """
 

@@ -34,11 +34,11 @@ class Room:
 ROOMS = {
     "storage": Room(("server/storage", "protocol/files"), ("tests/server/storage", "tests/protocol")),
     "core": Room(("server/core",), ("tests/server/core",)),
-    # A connection is handed over only where the faces for threads and asyncio call.
+    # A connection is handed over only where the packages for threads and asyncio call.
     "client": Room(
         ("client",),
-        ("tests/client", "tests/faces/test_direct_connections.py", "tests/faces/test_direct_faults.py"),
+        ("tests/client", "tests/bridge/test_direct_connections.py", "tests/bridge/test_direct_faults.py"),
     ),
     "ensemble": Room(("server/ensemble",), ("tests/server/ensemble", "tests/ensemble/pretend")),
-    "faces": Room(("bridge", "blocking", "aio"), ("tests/faces",), "real_ensemble or kills"),
+    "bridge": Room(("bridge", "blocking", "aio"), ("tests/bridge",), "real_ensemble or kills"),
 }

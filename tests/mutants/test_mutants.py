@@ -85,7 +85,7 @@ def test_late():
 def project(tmp_path: Path) -> Path:
     """A project with one module of the room ``client``, and the program that changes it."""
     root = tmp_path / "project"
-    for folder in ("client", "pyzk", "tests", "tests/client", "tests/faces"):
+    for folder in ("client", "pyzk", "tests", "tests/client", "tests/bridge"):
         (root / folder).mkdir(parents=True)
         (root / folder / "__init__.py").touch()
     (root / "client" / "thing.py").write_text(MODULE)

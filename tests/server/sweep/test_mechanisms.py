@@ -1,4 +1,4 @@
-"""What breaks the programs of docs/found.md, tried on the recipes of this project in its three faces.
+"""What breaks the programs of docs/found.md, tried on our recipes with trio, threads, asyncio.
 
 The lock that waits for itself, the leader that takes its key back, and the counter and the double barrier are
 in test_faces.py and test_recipes.py.
@@ -28,7 +28,7 @@ LONG = 1e6  # seconds: a budget that no machine uses up
 
 
 class Awaited:
-    """An object of ``pyzk.blocking`` whose methods are called like those of the other faces."""
+    """An object of ``pyzk.blocking`` whose methods are called like those of the other packages."""
 
     def __init__(self, real: Any) -> None:
         self.real = real
@@ -49,7 +49,7 @@ class Awaited:
 
 
 @attrs.frozen
-class Face:
+class Api:
     """
     :ivar recipes: the module of the recipes.
     :ivar zk: the client, for calls; ``real`` for recipes.
@@ -66,7 +66,7 @@ class Face:
         return partial(getattr(self.recipes, name), self.real)
 
 
-Work = Callable[[Face], Awaitable[object]]
+Work = Callable[[Api], Awaitable[object]]
 
 
 @attrs.frozen
@@ -86,8 +86,8 @@ class Mechanism:
             seen: list[bytes] = []
             lab.server.load(self.tree)
             clients = [await lab.client(name) for name in self._names]
-            faces = [Face(pyzk.recipes, zk, zk, trio.sleep, lab, seen) for zk in clients]
-            await lab.together(*(partial(work, face) for work, face in self._parts(faces)))
+            apis = [Api(pyzk.recipes, zk, zk, trio.sleep, lab, seen) for zk in clients]
+            await lab.together(*(partial(work, api) for work, api in self._parts(apis)))
             self._check(seen)
 
         return scenario
@@ -98,8 +98,8 @@ class Mechanism:
             lab.server.load(self.tree)
             clients = [lab.blocking(name) for name in self._names]
             recipes, sleep = Awaited(pyzk.blocking), _sleep_in_thread
-            faces = [Face(recipes, Awaited(zk), zk, sleep, lab, seen) for zk in clients]
-            lab.together(*(partial(_at_once, work, face) for work, face in self._parts(faces)))
+            apis = [Api(recipes, Awaited(zk), zk, sleep, lab, seen) for zk in clients]
+            lab.together(*(partial(_at_once, work, api) for work, api in self._parts(apis)))
             self._check(seen)
 
         return scenario
@@ -111,7 +111,7 @@ class Mechanism:
 
             async def main(work: Work, hosts: str) -> None:
                 async with pyzk.aio.connect(hosts, session_timeout=10.0, on_expired="new_session") as zk:
-                    await work(Face(pyzk.aio, zk, zk, asyncio.sleep, lab, seen))
+                    await work(Api(pyzk.aio, zk, zk, asyncio.sleep, lab, seen))
 
             hosts = [lab.hosts(name) for name in self._names]
             lab.together(
@@ -125,8 +125,8 @@ class Mechanism:
     def _names(self) -> Sequence[str]:
         return "ab"[: len(self.works)]
 
-    def _parts(self, faces: list[Face]) -> zip[tuple[Work, Face]]:
-        return zip(self.works, faces, strict=True)
+    def _parts(self, apis: list[Api]) -> zip[tuple[Work, Api]]:
+        return zip(self.works, apis, strict=True)
 
     def _check(self, seen: list[bytes]) -> None:
         assert sorted(seen) == sorted(self.seen)
@@ -138,10 +138,10 @@ async def _sleep_in_thread(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def _at_once(work: Work, face: Face) -> None:
+def _at_once(work: Work, api: Api) -> None:
     """Run a coroutine that never waits."""
     with suppress(StopIteration):
-        work(face).__await__().send(None)  # type: ignore[attr-defined]
+        work(api).__await__().send(None)  # type: ignore[attr-defined]
         raise AssertionError("it waits for an event loop")
 
 
@@ -149,39 +149,39 @@ def _run(main: Callable[..., Any], *args: object) -> None:
     asyncio.run(main(*args))
 
 
-async def put(face: Face) -> None:
-    await face.Queue("/queue").put(b"job")
+async def put(api: Api) -> None:
+    await api.Queue("/queue").put(b"job")
 
 
-async def take(face: Face) -> None:
-    item = await face.Queue("/queue").get()
-    face.seen.append(item.data)
+async def take(api: Api) -> None:
+    item = await api.Queue("/queue").get()
+    api.seen.append(item.data)
 
 
-async def claim(face: Face) -> None:
-    async with face.ClaimQueue("/queue").claim() as item:
-        face.seen.append(item.data)
+async def claim(api: Api) -> None:
+    async with api.ClaimQueue("/queue").claim() as item:
+        api.seen.append(item.data)
 
 
-async def lead(face: Face) -> None:
-    async with face.LeaderLatch("/latch") as latch:
+async def lead(api: Api) -> None:
+    async with api.LeaderLatch("/latch") as latch:
         await latch.wait_leader()
-        await face.zk.exists("/work")
-        await face.sleep(30)
+        await api.zk.exists("/work")
+        await api.sleep(30)
         await latch.wait_leader()
-        face.seen.append(b"leads")
+        api.seen.append(b"leads")
 
 
-async def register(face: Face) -> None:
-    async with face.PersistentNode("/me"):
-        await face.sleep(60)
-        face.seen.extend([b"registered"] * ("/me" in face.lab.server.dump()))
+async def register(api: Api) -> None:
+    async with api.PersistentNode("/me"):
+        await api.sleep(60)
+        api.seen.extend([b"registered"] * ("/me" in api.lab.server.dump()))
 
 
-async def write_over_version_0(face: Face) -> None:
+async def write_over_version_0(api: Api) -> None:
     with suppress(BadVersionError):
-        await face.zk.set("/key", b"mine", version=0)
-        face.seen.append(b"written")
+        await api.zk.set("/key", b"mine", version=0)
+        api.seen.append(b"written")
 
 
 FAULTS = ["reply-lost", "cut-after"]
@@ -195,11 +195,11 @@ MECHANISMS = {
 }
 
 
-@pytest.mark.parametrize("face", ["in_trio", "in_threads", "in_event_loops"])
+@pytest.mark.parametrize("api", ["in_trio", "in_threads", "in_event_loops"])
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_it_does_not_break_ours(name: str, face: str) -> None:
+def test_it_does_not_break_ours(name: str, api: str) -> None:
     mechanism = MECHANISMS[name]
-    scenario = getattr(mechanism, face)()
+    scenario = getattr(mechanism, api)()
     orders: Any = None if mechanism.faults else "all"
     report = sweep(scenario, faults=mechanism.faults, orders=orders, budget=LONG)
     assert report.results.cells == report.results.all_cells

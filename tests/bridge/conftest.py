@@ -27,6 +27,6 @@ def server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture(params=DRIVERS, ids=[driver.name for driver in DRIVERS])
 def driver(request: pytest.FixtureRequest) -> Driver:
-    """One face after the other."""
+    """One package after the other."""
     chosen: Driver = request.param
     return chosen

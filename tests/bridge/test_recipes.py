@@ -1,4 +1,4 @@
-"""Every recipe in every face: one body, driven with trio, threads, asyncio and uvloop."""
+"""Every recipe in every package: one body, driven with trio, threads, asyncio and uvloop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USES: list[Body] = []
 
 
 def use(body: Body) -> Body:
-    """Mark what is to be run with each face: ``body(api, zk)``."""
+    """Mark what is to be run with each package: ``body(api, zk)``."""
     USES.append(body)
     return body
 

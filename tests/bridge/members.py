@@ -1,4 +1,4 @@
-"""The members of classes that have faces, and how they are named there."""
+"""The members of classes that have wrappers, and how they are named there."""
 
 from __future__ import annotations
 

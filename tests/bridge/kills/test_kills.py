@@ -32,10 +32,10 @@ PARTS = (groups, holds, values)
 MADE_BY_OTHERS = {"Grant", "Grants", "Term", "WriteGrant"}
 """Classes of which a program makes no objects."""
 
-faces = pytest.mark.parametrize(
-    "face",
-    [face for face in DRIVERS if NIGHTLY or face.name != "uvloop"],
-    ids=lambda face: face.name,
+drivers = pytest.mark.parametrize(
+    "driver",
+    [driver for driver in DRIVERS if NIGHTLY or driver.name != "uvloop"],
+    ids=lambda driver: driver.name,
 )
 
 
@@ -45,18 +45,18 @@ def pretended() -> Iterator[Service]:
         yield Pretended(ensemble)
 
 
-@faces
+@drivers
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
-def test_leaders_of_a_pretended_ensemble_die(pretended: Service, face: Driver, workload: Workload) -> None:
-    Run(pretended, [workload]).drive(face)
+def test_leaders_of_a_pretended_ensemble_die(pretended: Service, driver: Driver, workload: Workload) -> None:
+    Run(pretended, [workload]).drive(driver)
 
 
 @nightly
-@faces
-def test_leaders_of_a_real_ensemble_die(face: Driver) -> None:
+@drivers
+def test_leaders_of_a_real_ensemble_die(driver: Driver) -> None:
     need(jvm.missing())
     with Ensemble(3) as ensemble:
-        Run(Real(ensemble), WORKLOADS).drive(face)
+        Run(Real(ensemble), WORKLOADS).drive(driver)
 
 
 def test_every_recipe_has_a_workload() -> None:

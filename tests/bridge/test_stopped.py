@@ -40,14 +40,14 @@ PROCESSES = 10 if NIGHTLY else 1
 ROUNDS = 5 if NIGHTLY else 2
 
 
-def waits(pid: int, face: str) -> bool:
+def waits(pid: int, package: str) -> bool:
     """Whether the main thread of a stopped process was in a system call that waits. An event loop that waits
     for another thread (a futex) waits for the interpreter, in the middle of its work. One that polls with a
     timeout of 0 has tasks that are ready to run."""
     call, *arguments = Path(f"/proc/{pid}/syscall").read_text().split()
     if call in _POLLING[platform.machine()] and int(arguments[3], 16) == 0:
         return False
-    return call in _WAITING[platform.machine()] or (face == "threads" and call in ("202", "98"))
+    return call in _WAITING[platform.machine()] or (package == "threads" and call in ("202", "98"))
 
 
 _POLLING = {"x86_64": {"232", "281"}, "aarch64": {"22"}}  # epoll_wait, epoll_pwait
@@ -57,13 +57,13 @@ _WAITING = {  # epoll_wait, epoll_pwait, epoll_pwait2, nanosleep, clock_nanoslee
 }
 
 
-def late_steps(face: str, hosts: str, timeout: float, number: int) -> list[tuple[bool, int]]:
+def late_steps(package: str, hosts: str, timeout: float, number: int) -> list[tuple[bool, int]]:
     """Stop a process of its own in each of :data:`ROUNDS`.
 
     :returns: whether its main thread waited, and how many steps followed, for each round.
     """
-    path = f"/stopped-{face}-{number}"
-    command = [sys.executable, "-m", "tests.faces.stepping", face, hosts, path, str(timeout), str(ROUNDS)]
+    path = f"/stopped-{package}-{number}"
+    command = [sys.executable, "-m", "tests.bridge.stepping", package, hosts, path, str(timeout), str(ROUNDS)]
     late = []
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process,
@@ -77,7 +77,7 @@ def late_steps(face: str, hosts: str, timeout: float, number: int) -> list[tuple
                 process.send_signal(signal.SIGSTOP)
                 try:
                     with Lock(zk, path):
-                        waited = waits(process.pid, face)
+                        waited = waits(process.pid, package)
                         went_on = time.monotonic()
                         process.send_signal(signal.SIGCONT)
                         steps = json.loads(process.stdout.readline())
@@ -90,13 +90,13 @@ def late_steps(face: str, hosts: str, timeout: float, number: int) -> list[tuple
     return late
 
 
-def check(face: str, hosts: str, timeout: float) -> None:
+def check(package: str, hosts: str, timeout: float) -> None:
     with ThreadPoolExecutor(PROCESSES) as pool:
-        rounds = pool.map(lambda number: late_steps(face, hosts, timeout, number), range(PROCESSES))
+        rounds = pool.map(lambda number: late_steps(package, hosts, timeout, number), range(PROCESSES))
         late = [each for process in rounds for each in process]
     waiting = [steps for waited, steps in late if waited]
     running = [steps for waited, steps in late if not waited]
-    print(f"{face}, {timeout} s: late steps of those that waited {waiting}, of others {running}")
+    print(f"{package}, {timeout} s: late steps of those that waited {waiting}, of others {running}")
     assert len(late) == PROCESSES * ROUNDS
     assert sum(waiting) == 0
     assert max(running, default=0) <= 1, "what had begun before the stop is one step at most"
@@ -130,9 +130,9 @@ PLACES = [
 
 @pytest.mark.parametrize("timeout", [1, pytest.param(4, marks=nightly), pytest.param(10, marks=nightly)])
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("face", WRAPPERS)
+@pytest.mark.parametrize("package", WRAPPERS)
 def test_no_step_behind_the_lease(
-    face: str, place: Callable[[], AbstractContextManager[str]], timeout: int
+    package: str, place: Callable[[], AbstractContextManager[str]], timeout: int
 ) -> None:
     with place() as hosts:
-        check(face, hosts, timeout)
+        check(package, hosts, timeout)

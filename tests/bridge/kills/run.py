@@ -1,4 +1,4 @@
-"""Workloads at work in a face, while leaders die."""
+"""Workloads at work in a package, while leaders die."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SESSION_TIMEOUT = 30.0
 
 
 class Used:
-    """The api of a face, which notes what is used of it."""
+    """The api of a package, which notes what is used of it."""
 
     def __init__(self, api: Any) -> None:
         self._api = api
@@ -37,15 +37,15 @@ class Run:
     workloads: Sequence[Workload]
     _scenes: list[Scene] = attrs.Factory(list)
 
-    def drive(self, face: Driver) -> None:
+    def drive(self, driver: Driver) -> None:
         """Let all work until the trouble is over and everybody has come further behind that; then check."""
         checks = []
         for workload in self.workloads:
-            scene = Scene(f"/{workload.name}-{face.name}")
+            scene = Scene(f"/{workload.name}-{driver.name}")
             checks.append(workload.build(scene))
             self._scenes.append(scene)
         with ThreadPoolExecutor(1) as pool:
-            face.run(lambda api: self._body(Used(api), checks, lambda: pool.submit(self._trouble)))
+            driver.run(lambda api: self._body(Used(api), checks, lambda: pool.submit(self._trouble)))
 
     async def _body(self, api: Used, checks: list[Check], trouble: Callable[[], Any]) -> None:
         async with api.timeout(PATIENCE), api.connect(self.service.hosts) as judge:

@@ -1,4 +1,4 @@
-"""Objects of trio's behind faces, without a client: what is wrapped and unwrapped, who is in which block."""
+"""Wrapped objects of trio, without a client: what is wrapped and unwrapped, and who is in which block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyzk.recipes import Grant
 
 
 class Callers(Objects):
-    """A face whose caller is what the test says.
+    """A wrapper whose caller is what the test says.
 
     :ivar told: what functions of the user were called with.
     """
@@ -60,10 +60,10 @@ class Thing:
 
 
 class Special(Thing):
-    """It has no face of its own."""
+    """It has no wrapper of its own."""
 
 
-class ThingFace(AnyFace, of=Thing):
+class ThingWrapper(AnyFace, of=Thing):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._make(*args, **kwargs)
 
@@ -90,7 +90,7 @@ class Loop:
         return function()
 
 
-def face_of(thing: Any, loop: Any = None) -> Any:
+def wrapper_of(thing: Any, loop: Any = None) -> Any:
     return CALLERS.wrap(thing, loop or Loop())
 
 
@@ -100,39 +100,39 @@ def face_of(thing: Any, loop: Any = None) -> Any:
 def test_an_object_of_trios_has_one_face_at_a_time() -> None:
     thing: Any = Thing()
     loop: Any = Loop()
-    face = CALLERS.wrap(thing, loop)
-    assert type(face) is ThingFace
-    assert (face._trio, face._loop) == (thing, loop)
-    assert CALLERS.wrap(thing, loop) is face
-    assert CALLERS.wrap(Thing(), loop) is not face
-    face._open["caller"] = [1]
-    del face
+    wrapper = CALLERS.wrap(thing, loop)
+    assert type(wrapper) is ThingWrapper
+    assert (wrapper._trio, wrapper._loop) == (thing, loop)
+    assert CALLERS.wrap(thing, loop) is wrapper
+    assert CALLERS.wrap(Thing(), loop) is not wrapper
+    wrapper._open["caller"] = [1]
+    del wrapper
     gc.collect()
     assert CALLERS.wrap(thing, loop)._open == {}, "nobody has kept the first one"
 
 
 def test_a_class_without_a_face_has_that_of_its_base() -> None:
-    assert type(face_of(Special())) is ThingFace
-    assert type(face_of(Special())) is ThingFace, "also when it is known"
+    assert type(wrapper_of(Special())) is ThingWrapper
+    assert type(wrapper_of(Special())) is ThingWrapper, "also when it is known"
     other = SimpleNamespace()
-    assert face_of(other) is other
+    assert wrapper_of(other) is other
 
 
 @pytest.mark.parametrize("value", ["a", b"b", 5, 1.5, True, None, Stat(*[0] * 11), [Thing()], {Thing}])
 def test_other_values_are_the_same_for_the_user(value: Any) -> None:
-    assert face_of(value) is value
+    assert wrapper_of(value) is value
 
 
 def test_values_in_tuples_and_mappings_are_wrapped() -> None:
     one, other = Thing(), Thing()
     loop: Any = Loop()
-    faces = CALLERS.wrap((one, 5, (other,)), loop)
-    assert [faces[0]._trio, faces[1], faces[2][0]._trio] == [one, 5, other]
+    wrappers = CALLERS.wrap((one, 5, (other,)), loop)
+    assert [wrappers[0]._trio, wrappers[1], wrappers[2][0]._trio] == [one, 5, other]
     for mapping in ({"key": one}, MappingProxyType({"key": one})):
         found = CALLERS.wrap(mapping, loop)
         assert type(found) is dict
         assert list(found) == ["key"]
-        assert found["key"] is faces[0]
+        assert found["key"] is wrappers[0]
 
 
 def test_events_and_scopes_are_those_of_the_face() -> None:
@@ -147,11 +147,11 @@ def test_events_and_scopes_are_those_of_the_face() -> None:
 
 def test_faces_among_arguments_are_unwrapped() -> None:
     one, other, loop = Thing(), Thing(), Loop()
-    face, second = face_of(one, loop), face_of(other, loop)
+    wrapper, second = wrapper_of(one, loop), wrapper_of(other, loop)
     text, numbers = "text", {"number": 5}
     found, args, kwargs = CALLERS.unwrap(
         "function",
-        (text, face, [second, 1], (second,), (each for each in [face, second])),
+        (text, wrapper, [second, 1], (second,), (each for each in [wrapper, second])),
         {"keyword": second, "numbers": numbers, "number": 5},
     )
     assert found is loop
@@ -162,7 +162,7 @@ def test_faces_among_arguments_are_unwrapped() -> None:
 
 def test_the_first_client_counts() -> None:
     one, other = Loop(), Loop()
-    first, second = face_of(Thing(), one), face_of(Thing(), other)
+    first, second = wrapper_of(Thing(), one), wrapper_of(Thing(), other)
     assert CALLERS.unwrap("function", (first, second), {})[0] is one
     assert CALLERS.unwrap("function", (), {"a": second, "b": first})[0] is other
 
@@ -198,7 +198,7 @@ def test_functions_that_take_notices_are_given_faces(name: str) -> None:
     grant: Any = object.__new__(Grant)
     grant.ownership = SimpleNamespace(lose=object())
     _, _, kwargs = CALLERS.unwrap(
-        "Lock", (face_of(Thing(), loop),), {name: seen.append, "other": seen.append}
+        "Lock", (wrapper_of(Thing(), loop),), {name: seen.append, "other": seen.append}
     )
     assert kwargs["other"] == seen.append
     CALLERS.told.clear()
@@ -206,13 +206,13 @@ def test_functions_that_take_notices_are_given_faces(name: str) -> None:
     ((args, failed),) = CALLERS.told
     assert failed is grant.ownership.lose
     assert [type(arg) for arg in args] == [GrantFace]
-    assert [face._trio for face in seen] == [grant]
+    assert [wrapper._trio for wrapper in seen] == [grant]
     assert seen[0]._loop is loop
 
 
 def test_a_notice_has_the_faces_of_the_first_client() -> None:
     one, other, seen = Loop(), Loop(), []  # type: ignore[var-annotated]
-    first, second = face_of(Thing(), one), face_of(Thing(), other)
+    first, second = wrapper_of(Thing(), one), wrapper_of(Thing(), other)
     _, _, kwargs = CALLERS.unwrap("Lock", (first, second), {"on_lost": seen.append})
     kwargs["on_lost"](Thing())
     assert seen[0]._loop is one
@@ -220,10 +220,10 @@ def test_a_notice_has_the_faces_of_the_first_client() -> None:
 
 def test_a_notice_without_a_grant_and_an_option_that_is_no_function() -> None:
     loop = Loop()
-    _, _, kwargs = CALLERS.unwrap("Lock", (face_of(Thing(), loop),), {"on_lost": None})
+    _, _, kwargs = CALLERS.unwrap("Lock", (wrapper_of(Thing(), loop),), {"on_lost": None})
     assert kwargs == {"on_lost": None}
     CALLERS.told.clear()
-    face_of(Thing(), loop)._notice(lambda: None)()
+    wrapper_of(Thing(), loop)._notice(lambda: None)()
     assert CALLERS.told == [((), None)]
 
 
@@ -234,43 +234,43 @@ def test_a_function_that_does_not_wait_is_called_here() -> None:
         assert (first, second) == (thing, thing)
         return (first, 5)
 
-    face = face_of(thing, loop)
-    assert CALLERS.use(function, face, second=face) == (face, 5)
+    wrapper = wrapper_of(thing, loop)
+    assert CALLERS.use(function, wrapper, second=wrapper) == (wrapper, 5)
     assert loop.looks == 0
 
 
-# --- faces ------------------------------------------------------------------------------------------------
+# --- wrappers ---------------------------------------------------------------------------------------------
 
 
 def test_a_user_makes_an_object_of_trios() -> None:
     loop = Loop()
-    zk = face_of(Thing(), loop)
-    made = ThingFace(zk, 5, option=zk)
+    zk = wrapper_of(Thing(), loop)
+    made = ThingWrapper(zk, 5, option=zk)
     assert type(made._trio) is Thing
     assert made._trio.given == ((zk._trio, 5), {"option": zk._trio})
     assert made._loop is loop
     assert CALLERS.wrap(made._trio, made._loop) is made
-    with pytest.raises(TypeError, match=r"ThingFace of pyzk\.invented needs a client"):
-        ThingFace(5)
+    with pytest.raises(TypeError, match=r"ThingWrapper of pyzk\.invented needs a client"):
+        ThingWrapper(5)
 
 
 def test_a_face_looks_like_its_object() -> None:
-    face = face_of(Thing())
-    assert repr(face) == "<a thing>"
-    with pytest.raises(AttributeError, match=r"ThingFace of pyzk\.invented has no 'missing'"):
-        _ = face.missing
+    wrapper = wrapper_of(Thing())
+    assert repr(wrapper) == "<a thing>"
+    with pytest.raises(AttributeError, match=r"ThingWrapper of pyzk\.invented has no 'missing'"):
+        _ = wrapper.missing
 
 
 def test_a_member_is_used_in_the_loop() -> None:
     thing, loop = Thing(), Loop()
-    face = face_of(thing, loop)
-    assert face._look(lambda *args, **kwargs: (args, kwargs, thing), 1, b=2) == ((1,), {"b": 2}, face)
-    assert face._look_if_open(lambda: thing) is face
+    wrapper = wrapper_of(thing, loop)
+    assert wrapper._look(lambda *args, **kwargs: (args, kwargs, thing), 1, b=2) == ((1,), {"b": 2}, wrapper)
+    assert wrapper._look_if_open(lambda: thing) is wrapper
     assert loop.looks == 2
     loop.closed = True
-    assert face._look_if_open(lambda: thing) is face, "it still tells"
+    assert wrapper._look_if_open(lambda: thing) is wrapper, "it still tells"
     with pytest.raises(ClosingError):
-        face._look(lambda: thing)
+        wrapper._look(lambda: thing)
 
 
 @pytest.mark.parametrize(("limit", "looks"), [(math.inf, 1), (-math.inf, 2), (0.0, 2)])
@@ -281,7 +281,7 @@ def test_who_looks_at_a_hold_looks_at_the_clock_afterwards(
     thing: Any = Thing()
     thing.ownership = SimpleNamespace(limit=limit)
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
-    assert face_of(thing, loop)._look_until_limit(lambda: loop.looks) == looks
+    assert wrapper_of(thing, loop)._look_until_limit(lambda: loop.looks) == looks
     assert loop.looks == looks
 
 
@@ -297,12 +297,12 @@ def test_what_a_face_for_no_caller_lacks() -> None:
 
 
 class InBlocks:
-    """A face whose blocks are entered."""
+    """A wrapper whose blocks are entered."""
 
     callers: ClassVar = CALLERS
 
     def __init__(self) -> None:
-        self.wrapper = face_of(Thing())
+        self.wrapper = wrapper_of(Thing())
 
     def enter(self, caller: str, block: str) -> None:
         self.callers.caller = caller

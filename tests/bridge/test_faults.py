@@ -1,4 +1,4 @@
-"""The faults of the lock family (recipe-rules.md D.13), in each face."""
+"""The faults of the lock family (recipe-rules.md D.13), in each package."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A program that works under a lock, step by step, and is stopped meanwhile by whoever has started it.
 
-``python -m tests.faces.stepping FACE HOSTS PATH TIMEOUT ROUNDS`` takes the lock at PATH in each round, prints
-``holding``, and makes steps until the lock is lost. Then it prints the times of its last steps, in seconds of
-``time.monotonic()``, as a list in JSON.
+``python -m tests.bridge.stepping PACKAGE HOSTS PATH TIMEOUT ROUNDS`` takes the lock at PATH in each round,
+prints ``holding``, and makes steps until the lock is lost. Then it prints the times of its last steps, in
+seconds of ``time.monotonic()``, as a list in JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _say(what: object) -> None:
 
 
 def with_threads(hosts: str, path: str, timeout: float, rounds: int) -> None:
-    """A step is what follows a check, as docs/faces.md tells users of threads to do it."""
+    """A step is what follows a check, as docs/threads-and-asyncio.md tells users of threads to do it."""
     from pyzk.blocking import Lock, LockLost, connect
 
     with connect(hosts, session_timeout=timeout, on_expired="new_session") as zk:
@@ -40,17 +40,17 @@ def with_threads(hosts: str, path: str, timeout: float, rounds: int) -> None:
                 _say(list(steps))
 
 
-async def _work(face: Any, sleep: Any, hosts: str, path: str, timeout: float, rounds: int) -> None:
-    async with face.connect(hosts, session_timeout=timeout, on_expired="new_session") as zk:
+async def _work(package: Any, sleep: Any, hosts: str, path: str, timeout: float, rounds: int) -> None:
+    async with package.connect(hosts, session_timeout=timeout, on_expired="new_session") as zk:
         for _ in range(rounds):
             steps: deque[float] = deque(maxlen=1000)
             try:
-                async with face.Lock(zk, path):
+                async with package.Lock(zk, path):
                     _say("holding")
                     while True:
                         steps.append(time.monotonic())
                         await sleep(PAUSE)
-            except face.LockLost:
+            except package.LockLost:
                 _say(list(steps))
 
 

@@ -1,4 +1,4 @@
-"""What the table of faces says of members is said of members that are there."""
+"""What the table of wrappers says of members is said of members that are there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No face falls behind: what client and recipes have, both packages have. And what they have is source."""
+"""No wrapper falls behind: what client and recipes have, both packages have. And what they have is source."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PACKAGES: list[tuple[ModuleType, Side]] = [(blocking, BLOCKING), (aio, AIO)]
 both = pytest.mark.parametrize(("package", "side"), PACKAGES, ids=["blocking", "aio"])
 
 
-def face_of(cls: type, side: Side) -> Any:
-    """The class of a face, which may be one that the package does not export."""
+def wrapper_of(cls: type, side: Side) -> Any:
+    """The class of a wrapper, which may be one that the package does not export."""
     package = {"aio": aio, "blocking": blocking}[side.name]
     objects = package.ZooKeeper._wrappers  # type: ignore[attr-defined]
     return objects.types[cls]
@@ -57,7 +57,7 @@ def test_a_package_has_what_it_names(package: ModuleType, side: Side) -> None:
 
 
 def test_what_waits_has_a_face() -> None:
-    """A class that is the same in all faces has nothing that waits."""
+    """A class that is the same in all wrappers has nothing that waits."""
     for name in exported():
         thing = getattr(client, name, None) or getattr(recipes, name)
         if isinstance(thing, type) and thing not in WRAPPED:
@@ -84,13 +84,13 @@ def parameters(member: Any, hidden: set[str]) -> list[tuple[str, object, object]
 @both
 @pytest.mark.parametrize("cls", WRAPPED, ids=lambda cls: cls.__name__)
 def test_a_face_has_the_methods_signatures_and_docstrings(package: ModuleType, side: Side, cls: type) -> None:
-    face = face_of(cls, side)
-    assert issubclass(face, Wrapper)
-    assert (face.__doc__ is None) == (cls.__doc__ is None)
-    if "__init__" in vars(face):
-        assert parameters(face, set()) == parameters(cls, WRAPPED[cls])
+    wrapper = wrapper_of(cls, side)
+    assert issubclass(wrapper, Wrapper)
+    assert (wrapper.__doc__ is None) == (cls.__doc__ is None)
+    if "__init__" in vars(wrapper):
+        assert parameters(wrapper, set()) == parameters(cls, WRAPPED[cls])
     for name, member in public(cls).items():
-        ours = inspect.unwrap(vars(face)[name if side.waits else RENAMED.get(name, name)])
+        ours = inspect.unwrap(vars(wrapper)[name if side.waits else RENAMED.get(name, name)])
         if isinstance(member, property):
             assert isinstance(ours, property)
             continue
@@ -107,17 +107,17 @@ def test_a_face_has_the_methods_signatures_and_docstrings(package: ModuleType, s
 @pytest.mark.parametrize("cls", WRAPPED, ids=lambda cls: cls.__name__)
 def test_a_class_is_where_it_says(package: ModuleType, side: Side, cls: type) -> None:
     """For debuggers, editors and coverage: the source of a member is in the source of the class."""
-    face = face_of(cls, side)
-    assert face.__name__ == face.__qualname__ == cls.__name__
-    assert pickle.loads(pickle.dumps(face)) is face
-    source = inspect.getsource(face)
+    wrapper = wrapper_of(cls, side)
+    assert wrapper.__name__ == wrapper.__qualname__ == cls.__name__
+    assert pickle.loads(pickle.dumps(wrapper)) is wrapper
+    source = inspect.getsource(wrapper)
     assert source.startswith(f"class {cls.__name__}(")
-    for name, member in vars(face).items():
+    for name, member in vars(wrapper).items():
         function = member.fget if isinstance(member, property) else member
-        if isinstance(function, FunctionType) and function.__module__ == face.__module__:
+        if isinstance(function, FunctionType) and function.__module__ == wrapper.__module__:
             assert f"def {name}(" in inspect.getsource(function)
             assert inspect.getsource(function) in source
-            assert function.__qualname__ == f"{face.__name__}.{name}"
+            assert function.__qualname__ == f"{wrapper.__name__}.{name}"
             typing.get_type_hints(function)
 
 
@@ -133,7 +133,7 @@ def test_a_function_is_where_it_says(package: ModuleType, side: Side, function: 
 
 def test_help_speaks_of_threads() -> None:
     for cls in WRAPPED:
-        text = pydoc.render_doc(face_of(cls, BLOCKING), renderer=pydoc.plaintext)
+        text = pydoc.render_doc(wrapper_of(cls, BLOCKING), renderer=pydoc.plaintext)
         assert not {"await", "async"} & set(text.split()), cls
     assert "with lock as grant" in (blocking.Lock.__doc__ or "")
     assert "async with lock as grant" in (aio.Lock.__doc__ or "")

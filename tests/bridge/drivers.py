@@ -1,6 +1,6 @@
-"""One body of a test, driven with each face.
+"""One body of a test, driven with each package.
 
-A body is ``async def body(api)``. ``api`` has what the package of the face exports, and what programs of its
+A body is ``async def body(api)``. ``api`` has what the package exports, and what programs of its
 kind do besides: ``sleep(seconds)``; ``timeout(seconds)``, a limit for a block; ``both(first, second)`` to run
 two bodies at a time; and ``until_lost(grant)``, which ends when the loss of a grant reaches the body.
 With threads the awaits of a body
@@ -31,7 +31,7 @@ Body = Callable[[Any], Awaitable[object]]
 
 @attrs.frozen
 class Driver:
-    """How the bodies of one face are run.
+    """How the bodies of one package are run.
 
     :ivar run: runs a body to its end.
     """
@@ -125,10 +125,10 @@ def run_coroutine(coroutine: Coroutine[Any, Any, object]) -> object:
 
 
 class Proxy:
-    """A face for threads that looks like one of trio's."""
+    """A wrapper for threads whose methods are awaited as those of trio are."""
 
-    def __init__(self, face: Any) -> None:
-        self.wrapper = face
+    def __init__(self, wrapper: Any) -> None:
+        self.wrapper = wrapper
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self.wrapper, name)

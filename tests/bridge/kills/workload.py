@@ -1,7 +1,7 @@
 """The table of workloads, and what most of them need.
 
-A workload adds its workers to a scene: functions that are called with the api of a face
-(``tests.faces.drivers``), a client of their own, and a :class:`Worker`. They work until :meth:`Worker.step`
+A workload adds its workers to a scene: functions that are called with the api of a package
+(``tests.bridge.drivers``), a client of their own, and a :class:`Worker`. They work until :meth:`Worker.step`
 says that the run is over. A worker that waits for others is set free by them, as in a program: by a last
 item, or a last leader.
 """

@@ -15,7 +15,7 @@ from pyzk.server.testing import EmbeddedServer
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted([*ROOT.glob("examples/blocking/*.py"), *ROOT.glob("examples/aio/*.py")])
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "faces.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "threads-and-asyncio.md").read_text(), re.DOTALL)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=[f"{path.parent.name}-{path.stem}" for path in EXAMPLES])
@@ -31,9 +31,9 @@ def test_an_example_runs(server: EmbeddedServer, path: Path, capsys: pytest.Capt
         assert zk.get_children("/chroot") == [], "it cleans up"
 
 
-@pytest.mark.parametrize("face", ["aio", "blocking"])
-def test_each_face_has_the_examples_to_begin_with(face: str) -> None:
-    names = {path.name for path in ROOT.glob(f"examples/{face}/*.py")}
+@pytest.mark.parametrize("package", ["aio", "blocking"])
+def test_each_package_has_the_examples_to_begin_with(package: str) -> None:
+    names = {path.name for path in ROOT.glob(f"examples/{package}/*.py")}
     assert names == {"client_basics.py", "lock_lost.py"}
     assert all((ROOT / "examples" / name).exists() for name in names)
 
@@ -73,4 +73,4 @@ def test_a_block_of_the_documentation_runs(server: EmbeddedServer, text: str) ->
     text = text.replace("create_task(...)", "create_task(asyncio.sleep(0))")
     program = frame.format(block=text.replace("\n", "\n        "), more=more)
     program = re.sub(r'connect\("[^"]*"', f'connect("{server.hosts}"', program)
-    exec(compile(program, "docs/faces.md", "exec"), {})
+    exec(compile(program, "docs/threads-and-asyncio.md", "exec"), {})

@@ -35,7 +35,7 @@ BLOCKS = {"__aenter__", "__aexit__", "__enter__", "__exit__"}
 
 
 def classes(which: Callable[[Any], bool]) -> pytest.MarkDecorator:
-    """Parametrize a test by those of the classes that have faces."""
+    """Parametrize a test by those of the classes that have wrappers."""
     return pytest.mark.parametrize("cls", list(filter(which, WRAPPED)), ids=lambda cls: cls.__name__)
 
 
@@ -51,7 +51,7 @@ def loop() -> Iterator[Loop]:
 
 
 def made(hint: Any) -> Any:
-    """A value of trio's, for which a face says that its user sees ``hint``."""
+    """A value of trio's, for which a wrapper says that its user sees ``hint``."""
     kind, args = typing.get_origin(hint) or hint, typing.get_args(hint)
     if kind in (typing.Union, UnionType):
         return made(next(arg for arg in args if arg is not type(None)))
@@ -72,7 +72,7 @@ def made(hint: Any) -> Any:
 
 
 def shows(result: Any, value: Any) -> bool:
-    """Whether a result is what the user of a face sees of a value of trio's."""
+    """Whether a result is what the user of a wrapper sees of a value of trio's."""
     if type(value) in WRAPPED:
         return isinstance(result, Wrapper) and type(result)._of is type(value) and result._trio is value
     if isinstance(value, trio.Event):
@@ -95,7 +95,7 @@ class Original:
     """
 
     source = None
-    hold = SimpleNamespace(limit=math.inf)
+    ownership = SimpleNamespace(limit=math.inf)
 
     def __init__(self) -> None:
         self.noted_calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
@@ -106,9 +106,9 @@ class Original:
         return self.noted_results.get(name)
 
 
-def members_of(cls: type, face: type) -> dict[str, Any]:
-    """The members of a class that a face has: its methods and properties, and the fields of its objects."""
-    fields = {name: property() for name, member in vars(face).items() if isinstance(member, property)}
+def members_of(cls: type, wrapper: type) -> dict[str, Any]:
+    """The members of a class that a wrapper has: methods and properties, and fields of its objects."""
+    fields = {name: property() for name, member in vars(wrapper).items() if isinstance(member, property)}
     return {**fields, **public(cls)}
 
 
@@ -141,22 +141,22 @@ def noted(name: str, member: Any) -> Any:
 
 
 class Used:
-    """A face of an object that stands for one of trio's.
+    """A wrapper of an object that stands for one of trio's.
 
-    :ivar members: what the face has of the class.
-    :ivar functions: the members of the face: those of properties that return their values.
+    :ivar members: what the wrapper has of the class.
+    :ivar functions: the members of the wrapper: those of properties that return their values.
     """
 
     def __init__(self, package: ModuleType, cls: type, loop: Loop) -> None:
         self.objects = package.ZooKeeper._wrappers
-        face = self.objects.types[cls]
-        self.members = members_of(cls, face)
+        wrapper = self.objects.types[cls]
+        self.members = members_of(cls, wrapper)
         self.original = standing_for(cls, self.members)
-        self.wrapper = object.__new__(face)
+        self.wrapper = object.__new__(wrapper)
         self.objects.adopt(self.wrapper, self.original, loop)
         self.functions: dict[str, FunctionType] = {}
         for name, member in self.members.items():
-            ours = vars(face).get(name) or vars(face)[RENAMED.get(name, name)]
+            ours = vars(wrapper).get(name) or vars(wrapper)[RENAMED.get(name, name)]
             self.functions[name] = ours.fget if isinstance(member, property) else inspect.unwrap(ours)
             self.original.noted_results[name] = made(self._hint(name))
 
@@ -259,7 +259,7 @@ def test_what_a_user_makes_is_made_of_the_same_arguments(
     package: ModuleType, cls: type, everything: bool, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zk = Used(package, client.ZooKeeper, loop)
-    face = zk.objects.types[cls]
+    wrapper = zk.objects.types[cls]
     calls: list[tuple[Any, ...]] = []
 
     class Making:
@@ -270,10 +270,10 @@ def test_what_a_user_makes_is_made_of_the_same_arguments(
             return made
 
     made = object()
-    monkeypatch.setattr(face, "_of", Making())
+    monkeypatch.setattr(wrapper, "_of", Making())
     args, kwargs = arguments(cls, WRAPPED[cls], everything)
     first = [zk.wrapper] if cls.__name__ == "MultiLock" else zk.wrapper
-    new = face(first, *args[1:], **kwargs)
+    new = wrapper(first, *args[1:], **kwargs)
     assert new._trio is made
     assert new._loop is loop
     ((passed, named),) = calls
@@ -486,12 +486,12 @@ def test_an_error_of_a_function_ends_there(
 @both
 def test_grants_are_a_sequence(package: ModuleType, loop: Loop) -> None:
     original = tuple.__new__(Grants, grants := tuple([made(blocking.Grant) for _ in range(3)]))
-    faces = package.ZooKeeper._wrappers.wrap(original, loop)
-    assert len(faces) == 3
-    assert [face._trio for face in faces] == list(grants)
-    assert faces[1]._trio is grants[1]
-    assert faces[-1] is faces[2]
-    assert [face._trio for face in faces[1:]] == list(grants[1:])
+    wrappers = package.ZooKeeper._wrappers.wrap(original, loop)
+    assert len(wrappers) == 3
+    assert [wrapper._trio for wrapper in wrappers] == list(grants)
+    assert wrappers[1]._trio is grants[1]
+    assert wrappers[-1] is wrappers[2]
+    assert [wrapper._trio for wrapper in wrappers[1:]] == list(grants[1:])
 
 
 @both

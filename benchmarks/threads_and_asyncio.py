@@ -1,7 +1,7 @@
-"""The faces beside kazoo and aiozk: operations per second, the cost of the bridge, start and stop.
+"""pyzk.blocking and pyzk.aio beside kazoo and aiozk: rates, the cost of the bridge, start and stop.
 
-    python -m benchmarks.faces                         # against pyzk-server, started for this
-    python -m benchmarks.faces --hosts 127.0.0.1:2181  # against a server that runs
+    python -m benchmarks.threads_and_asyncio                         # against pyzk-server, started for this
+    python -m benchmarks.threads_and_asyncio --hosts 127.0.0.1:2181  # against a server that runs
 
 Each figure is that of the best of many short rounds, in which all clients take turns: what else runs on the
 machine only makes them slower. Below the table: how many times as fast ours were as the others, round by
@@ -218,7 +218,7 @@ def compare(hosts: str, rounds: int, count: int) -> None:
 def main() -> int:
     for name in ("kazoo", "aiozk"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    parser = argparse.ArgumentParser(description="The faces beside kazoo and aiozk.")
+    parser = argparse.ArgumentParser(description="pyzk.blocking and pyzk.aio beside kazoo and aiozk.")
     parser.add_argument("--hosts", help="a server that runs; without it, pyzk-server is started")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--count", type=int, default=400, help="operations per round")
