@@ -23,6 +23,7 @@ class ServerCase(unittest.TestCase):
     server: EmbeddedServer
 
     def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
+        """Run the test with a fresh server, and add timeline and tree to the errors of the test."""
         with EmbeddedServer(**self.settings) as self.server:
             shown.forget(self.server.running)
             name = self._testMethodName

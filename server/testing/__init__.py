@@ -1,10 +1,10 @@
 """The server inside a test suite.
 
-:class:`EmbeddedServer` runs it in a thread, for tests with any client; :func:`open_server` in the test's own
-trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several that pretend to be an ensemble.
-All have the same controls: sessions expire on the server, time jumps, requests fail when a test says so.
-Names are imported when they are used, because the pytest plugin must cost nothing before. Tests import the
-parts of :mod:`pyzk.server.app` from here, too.
+:class:`EmbeddedServer` runs a server in a thread, for tests with any client; :func:`open_server` in the
+test's own trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several that pretend to be an
+ensemble. All servers have the same controls. A test can expire sessions on the server, move the time, and
+make requests fail. Names are imported when they are used, so that the pytest plugin costs nothing in a suite
+that does not use it. Tests import the parts of :mod:`pyzk.server.app` from here, too.
 """
 
 from __future__ import annotations

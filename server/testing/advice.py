@@ -18,8 +18,7 @@ _STEP: Final = 50
 
 
 class Advised(ABC):
-    """The history of one server or of an ensemble, with its advisor, which is imported at the first
-    question."""
+    """The history of one server or of an ensemble, with its advisor, which is imported at the first use."""
 
     def __init__(self) -> None:
         self._advisor: Advisor | None = None
@@ -73,5 +72,5 @@ class Advised(ABC):
         self._advised = max(0, self._advised - gone)
 
     def forget_advice(self) -> None:
-        """Begin anew, with an empty history."""
+        """Begin again with an empty history."""
         self._advisor, self._advised = None, 0

@@ -1,6 +1,7 @@
 """What ``pytest --zk-advise`` does: the advice about each server of a test, after the run.
 
-* It gets each server of this process that ends, whether a fixture or the test itself has started it.
+* The plugin is called for each server of this process that ends: servers of fixtures and servers that a test
+  has started itself.
 * The advice goes with the report of the test in which the server ended, also from a worker of pytest-xdist.
 * With ``error`` that report fails.
 """
@@ -22,14 +23,14 @@ from .advisor.finding import Finding
 _MODES = ("warn", "error")
 _KEY = "zk_advice"
 _SHOWN = 5
-"""Findings of one rule that are shown: the others are counted."""
+"""The largest number of findings of one rule that are shown. The other findings are only counted."""
 
 
 @attrs.define(eq=False)
 class Advising:
     """
     :ivar fails: whether tests with a finding fail.
-    :ivar ignored: the names of rules that are left out.
+    :ivar ignored: the names of the rules that are left out.
     """
 
     fails: bool
@@ -39,7 +40,7 @@ class Advising:
 
     @classmethod
     def of(cls, mode: str, ignored: Iterable[str]) -> Advising:
-        """:raises pytest.UsageError: for an unknown mode or rule."""
+        """:raises pytest.UsageError: the mode or a rule is unknown."""
         if mode not in _MODES:
             text = f"--zk-advise is {' or '.join(_MODES)}, not {mode!r}; before a path write --zk-advise=warn"
             raise pytest.UsageError(text)

@@ -7,10 +7,10 @@ The same seed and the same requests give the same faults. These rules ensure tha
    other sessions, on ids or on the contents of the message. So changing the probability of one kind of fault
    does not change the faults of other kinds.
 2. A session is identified by its name if it has one. Otherwise it is identified by its place in the order in
-   which sessions began. Its messages are counted on after a reconnect. So clients that connect one after the
-   other may do everything else at the same time. If clients connect at the same time, or again after their
-   sessions have expired, their order varies: give them names. If there are more than 10,000 sessions, the
-   oldest ones are forgotten.
+   which sessions began. The count of its messages continues after a reconnect. Therefore the faults are
+   repeated if clients connect one after the other, even if they do everything else at the same time. If
+   clients connect at the same time, or again after their sessions have expired, their order varies: give them
+   names. If there are more than 10,000 sessions, the oldest ones are forgotten.
 3. Requests, events and handshakes are counted separately. Pings are not counted and not affected, because
    their number depends on the time. Handshakes that ask for a new session are counted together, because
    nothing distinguishes them.
@@ -48,10 +48,11 @@ _OF_REQUESTS: Final[Mapping[str, tuple[When, Action]]] = {
     "expire": ("before", "expire"),
 }
 FAULTS: Final = (*_OF_REQUESTS, "delay_event", "refuse", "lose_session")
-"""The kinds of faults; the last three concern events, handshakes, and the answers to handshakes."""
+"""The kinds of faults. The last three affect events, handshakes, and the answers to handshakes."""
 
 _KEPT: Final = 10_000
-"""Faults that are remembered, and sessions whose numbers are; the oldest go first."""
+"""The largest number of remembered faults, and of sessions with remembered numbers. The oldest are forgotten
+first."""
 _BITS: Final = 53  # of a float's fraction
 
 
@@ -99,7 +100,7 @@ class Chaos(Injector):
     :param longest: the longest delay of a message, in seconds; the delay is random too.
     :param selection: the requests that may be affected; others are not counted.
     :param cause: the cause that the timeline shows.
-    :param origin: who asked for the faults (:mod:`.origin`).
+    :param origin: the origin of the faults (:mod:`.origin`).
     :param gate: the gate of the server.
     :param run: calls a function in the server's own thread.
     :ivar seed: the same seed and the same requests give the same faults.
@@ -123,7 +124,7 @@ class Chaos(Injector):
     ) -> None:
         for fault, probability in probabilities.items():
             if not 0 <= probability <= 1:
-                raise ValueError(f"{fault} is a probability from 0 to 1, not {probability}")
+                raise ValueError(f"{fault} must be a probability from 0 to 1, not {probability}")
         if not any(probabilities.values()):
             raise ValueError(f"give at least one fault a probability: {', '.join(FAULTS)}")
         if not 0 <= longest < float("inf"):
@@ -165,7 +166,7 @@ class Chaos(Injector):
                 raise
 
     def end(self) -> None:
-        """Inject no more faults. Messages that are delayed stay delayed. Does nothing the second time."""
+        """Inject no more faults. Messages that are delayed stay delayed. The second call does nothing."""
         self._run(self._gate.remove_injector, self)
 
     @property
@@ -249,7 +250,7 @@ class Chaos(Injector):
         return rate is not None and draw(self.seed, fault, self.who(session), number) < rate
 
     def _seconds(self, fault: str, session: int, number: int) -> float:
-        """Draw for how long a message is delayed, in whole ms."""
+        """Return a random delay for a message, in whole ms."""
         drawn = draw(self.seed, fault, self.who(session), number, "seconds")
         return round(drawn * self._longest, 3)
 

@@ -40,7 +40,7 @@ class ServerClock:
             the timeout plus one tick, or use ``expire``.
         :param keep_alive: whether to treat connected clients as if they had sent their pings on time. Then
             only the sessions of clients that are gone or paused expire.
-        :raises ValueError: ``seconds`` is negative, or more than 30 years.
+        :raises ValueError: ``seconds`` is negative or longer than 30 years.
         """
         self._advance(seconds, keep_alive)
 

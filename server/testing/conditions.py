@@ -1,7 +1,8 @@
 """The conditions that a test can wait for: of the tree, the sessions, the requests. One table serves Python
 and HTTP.
 
-1. The server looks at each change, not now and then. So it also sees a znode that exists only for a moment.
+1. The server checks the condition at each change, not at intervals. So it also sees a znode that exists only
+   for a moment.
 2. The given values decide about the condition (:func:`kind_of`): a path alone means that the znode exists.
 3. A session is looked up by its name each time, because it may come later.
 4. In an ensemble, the tree of the most advanced server counts, and the sessions and requests of all servers.
@@ -29,12 +30,12 @@ from .running import Running
 from .running_ensemble import RunningEnsemble
 
 _SHOWN: Final = 10
-"""The number of children that a message shows; of data it shows ten times as many characters."""
+"""The number of children that a message shows. It shows ten times as many characters of data."""
 _STEP: Final = 10
-"""Entries of the past that are counted between two steps."""
+"""The number of past entries that are counted between two steps."""
 
 Values: TypeAlias = Mapping[str, Any]
-"""``path``, ``data`` (bytes or None), ``children`` (names, or how many), ``op``, ``session``, ``count``,
+"""``path``, ``data`` (bytes or None), ``children`` (names, or their number), ``op``, ``session``, ``count``,
 ``since`` (seconds on the server's clock), ``quiet`` (seconds). Values that were not given are missing."""
 
 
@@ -90,7 +91,7 @@ def begin(running: Running | RunningEnsemble, kind: str, values: Values) -> Cond
     """Make the condition.
 
     :param kind: one of :data:`KINDS`.
-    :raises ValueError: a value is missing, or is not for this kind.
+    :raises ValueError: a value is missing, or does not belong to this kind.
     """
     make, needed, taken = KINDS[kind]
     if not needed <= values.keys() <= needed | taken:
@@ -99,12 +100,12 @@ def begin(running: Running | RunningEnsemble, kind: str, values: Values) -> Cond
     if values.get("count", 1) < 1:
         raise ValueError(f"count counts from 1, not {values['count']}")
     if not values.get("quiet", 1.0) > 0:
-        raise ValueError(f"quiet is a number of seconds above 0, not {values['quiet']}")
+        raise ValueError(f"quiet must be a number of seconds above 0, not {values['quiet']}")
     return make(_Scene(running), values)
 
 
 class _Scene:
-    """A server, or an ensemble, as conditions look at it."""
+    """The parts of a server or an ensemble that conditions read."""
 
     def __init__(self, running: Running | RunningEnsemble) -> None:
         self.parts = list(running.each())
@@ -336,4 +337,4 @@ KINDS: Final[Mapping[str, tuple[Callable[[_Scene, Values], Condition], set[str],
     "outstanding": (_outstanding, set(), {"count"}),
     "idle": (_idle, set(), {"quiet"}),
 }
-"""Each kind of condition: its function, the values that it needs, and the values that it may have."""
+"""Each kind of condition: its function, the values that it needs, and the values that it can have."""

@@ -1,8 +1,8 @@
-"""Requests, replies and events in words, for the flight recorder.
+"""Descriptions of requests, replies and events in words, for the flight recorder.
 
 A client decides how large its messages are, and other clients wait while a message is described. So only the
-first 4 KiB of a larger message are read, and the few fields at its end. Its cost does not grow with its
-size, neither in time nor in memory. Its description ends with its number of bytes.
+first 4 KiB of a larger message are read, and the few fields at its end. Its cost does not grow with its size,
+neither in time nor in memory. Its description ends with the size of the message in bytes.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _NAMES = 6  # names of children, or operations of a multi, that are shown
 _HEADER = 16  # bytes: xid, zxid and error code of a reply
 _REFUSED = b"\xff\xff\xff\xff"  # the first result of a multi that was refused is an error, as all of them are
 _RESULT = struct.Struct(">i?ii")
-"""One result of such a multi: the type -1, not done, and the error code twice."""
+"""One result of a refused multi: the type -1, a false ``done``, and the error code twice."""
 LARGE = 4096
-"""Bytes of a message that are read."""
+"""The number of bytes of a message that are read."""
 _SAMPLE = 64 * 1024
-"""Bytes at each end of a large reply that distinguish it from other replies."""
+"""The number of bytes at each end of a large reply that are compared with other replies."""
 _INT = struct.Struct(">i")
 _BEGINS_MULTI = struct.Struct(">i?i")  # records.MultiHeader
 _WATCHING = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
@@ -66,7 +66,7 @@ class Asked:
     :ivar kind: the kind of a create: ``ephemeral``, ``sequential``, ``ephemeral, sequential`` ...; empty if
         plain.
     :ivar version: the version that the znode must have; -1 for any.
-    :ivar empty: whether it has no data.
+    :ivar empty: whether the data is null.
     """
 
     op: str
@@ -79,7 +79,7 @@ class Asked:
 
 @attrs.frozen(kw_only=True)
 class Facts:
-    """The facts about a message for programs, beside its words.
+    """The facts about a message for programs, in addition to its description in words.
 
     :ivar asked: the operations of a request.
     :ivar size: the size of the whole message, in bytes, without its length.
@@ -121,7 +121,7 @@ class Described:
 def data_text(data: bytes | None, size: int | None = None) -> str:
     """Show a znode's data, short enough for a line. If there is much data, only the beginning is read.
 
-    :param size: the size of the data in bytes, if ``data`` is only its beginning.
+    :param size: the size of the data in bytes, if ``data`` is only the beginning of the data.
     """
     if data is None:
         return "null"
@@ -249,7 +249,8 @@ def reply_facts(op: int, err: int, body: bytes) -> Facts:
 def _refusal(body: bytes) -> tuple[int, int] | None:
     """Return which operation of a multi was refused, from 0, and its error code; None if none was.
 
-    All results then have the same size: 0 before the refused operation, and an error from there on.
+    All results then have the same size. The results before the refused operation are 0, and the other results
+    are errors.
     """
 
     def error(number: int) -> int:

@@ -1,4 +1,4 @@
-"""Locks, elections, semaphores ... in a server's tree: the holders of a directory and its waiters.
+"""Locks, elections, semaphores and other directories in a server's tree, with their holders and waiters.
 
 :mod:`pyzk.protocol.layouts` recognises a directory; this module reads the tree for it. Only the first 1,000
 children of a directory are read, in the order of their creation.
@@ -16,7 +16,7 @@ from ..core.znode import Znode
 from .tree_io import RESERVED, walk
 
 LOOKED_AT: Final = 1000
-"""The largest number of children of one directory: recognising them takes about 10 ms."""
+"""The largest number of children of one directory. Their recognition takes about 10 ms."""
 _GATE: Final = "-__lock__"
 """The end of the name of the gate of kazoo's semaphore. The semaphore itself may have no children."""
 
@@ -33,8 +33,8 @@ def layout_at(tree: DataTree, path: str) -> Layout | None:
 
 
 def recognised(tree: DataTree, path: str) -> Iterator[Found | None]:
-    """Yield the recognised directories at and below a path, and None for each other znode. So a caller may
-    let other tasks run in between."""
+    """Yield the recognised directories at and below a path, and None for each other znode. The caller can let
+    other tasks run after each znode."""
     claimed: set[str] = set()
     for at, node in walk(tree, path):
         is_reserved = at == RESERVED or at.startswith(f"{RESERVED}/")

@@ -1,7 +1,7 @@
-"""The end of a timeline of a test that failed or hangs: the time, the watches that have not fired, and who
-waits for whom since when. This alone usually explains a test that hangs.
+"""The end of the timeline of a test that failed or hangs: the time, the watches that have not fired, who
+waits for whom, and since when. This alone usually explains a test that hangs.
 
-All of it is read at one moment, in the thread of the servers, and costs a walk through the tree.
+Everything is read at one moment, in the thread of the servers, and costs a walk through the tree.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .running import Running
 from .running_ensemble import RunningEnsemble
 
 _LEFT: Final = 19
-"""Characters before a line of the timeline that belongs to no session."""
+"""The number of characters before a line of the timeline that belongs to no session."""
 _MOST: Final = 20
-"""The largest number of shown sessions with watches, of paths of each, of waits, and of holders."""
+"""The largest number of shown sessions with watches, of paths of each session, of waits, and of holders."""
 _MOST_WAITS: Final = 500
 """The largest number of waits among which cycles are searched."""
 _DATA: Final = 40
-"""Characters of the data in a holder's znode that are shown."""
+"""The number of characters that are shown of the data in a holder's znode."""
 _LOOKED_AT: Final = 100_000
 """The largest number of znodes that are searched for locks."""
 

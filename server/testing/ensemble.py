@@ -1,5 +1,5 @@
-"""A pretend ensemble inside a test: several servers in one process, which lag, are cut off and lose their
-leader when the test says so.
+"""A pretend ensemble inside a test: several servers in one process. The test can let servers lag, cut servers
+off, and remove the leader.
 
 It shows what clients see of several servers. It replicates nothing, and no data survives the process.
 
@@ -8,9 +8,10 @@ It shows what clients see of several servers. It replicates nothing, and no data
         ensemble.lag(1)                                 # server 1 shows old data until catch_up(1)
         ensemble.kill(ensemble.leader())
 
-The rules: when a verb returns, it has taken effect. It comes after everything that clients sent before it.
-Some things take time on the servers' clock: to notice a silent link, to elect a leader. They happen by
-themselves while the clock runs, and at once with :meth:`EnsembleControls.advance`.
+The rules: when a verb returns, it has taken effect. A verb runs after everything that clients have sent
+before it. Some events take time on the servers' clock: the discovery of a silent link, the election of a
+leader. These events happen by themselves while the clock runs, and at once with
+:meth:`EnsembleControls.advance`.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class LocalEnsemble(EnsembleControls):
 
 
 def take_over(host: EnsembleHost) -> LocalEnsemble:
-    """Return the parts of a running ensemble for a test. Its history is recorded once somebody asks for
-    it."""
+    """Return the parts of a running ensemble for a test. The history is recorded from the first use of a
+    control that needs the history."""
     return LocalEnsemble(RunningEnsemble(host, record=None, history_limit=HISTORY_LIMIT))
 
 

@@ -1,8 +1,9 @@
 """The history of a pretend ensemble: the entries of all servers, in one order.
 
 Each server has its own recorder, like a single server. Its entries are also kept here, in the order in which
-they happened, with the number of the server. An event at all servers in the same moment is recorded once. A
-control of all servers has no number. A session begins at the server that knows it first.
+they happened, with the number of the server. An event that happens at all servers at the same moment is
+recorded once. An entry about a control of all servers has no number. A session begins at the server that
+knows it first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _AT_ALL = ("session", "reaper")
 _MOMENT = 0.02
 """Seconds within which all servers record the same event, on a running clock."""
 _MOST_TOLD = 1000
-"""The number of transactions whose time is remembered: many more than come in a moment."""
+"""The number of transactions with a remembered time: many more than happen in a moment."""
 
 
 class EnsembleHistory(History):

@@ -1,4 +1,4 @@
-"""How the test kit says that a test has failed."""
+"""The errors of the test kit for a failed test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NotInTime(AssertionError):
     """A condition did not hold in time.
 
     :ivar hosts: the connect string of the server, or of the ensemble.
-    :ivar why: the condition of the test, and the present state instead.
+    :ivar why: the condition of the test, and the present state.
     :ivar timeline: the timeline of the server, or of the ensemble.
     """
 

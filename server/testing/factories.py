@@ -1,4 +1,4 @@
-"""Factories of fixtures, for a test suite that wants other settings, scopes or servers::
+"""Factories of fixtures, for a test suite that needs other settings, scopes or servers::
 
     from pyzk.server.testing import factories
 
@@ -8,8 +8,9 @@
     shared_server = factories.zk_server(scope="module")
     five_servers = factories.zk_ensemble(5, clock="frozen")
 
-A server of a fixture is fresh and empty, and ends with its scope. A client of a fixture is connected, and
-closes its session at the end. If kazoo or a running server is missing, a test is skipped and does not fail.
+A server of a fixture is fresh and empty, and ends with the scope of the fixture. A client of a fixture is
+connected, and closes its session at the end. If kazoo or a running server is missing, a test is skipped and
+does not fail.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ LINES = 200  # of the timeline of a test that has failed
 
 
 _LONGEST: Final = 24
-"""Characters of the name of a session."""
+"""The largest number of characters of the name of a session."""
 
 
 class RunningServer(NamedTuple):
@@ -48,7 +49,7 @@ class RunningServer(NamedTuple):
 
 
 def option(config: pytest.Config, name: str) -> Any:
-    """Return the value of ``--zk-NAME``, else of the ini file's ``zk_NAME``."""
+    """Return the value of ``--zk-NAME``, otherwise the value of ``zk_NAME`` in the ini file."""
     value = config.getoption(f"zk_{name}")
     return config.getini(f"zk_{name}") if value in (None, False) else value
 
@@ -115,7 +116,7 @@ def zk_ensemble(
 
 
 def name_session(server: Any, name: str | None, client: Any) -> None:
-    """Give the session of a client the name of its fixture, if that can be a name."""
+    """Name the session of a client after its fixture, if that name is allowed."""
     for one in [server] if hasattr(server, "name_session") else list(server):
         with suppress(LookupError, TypeError, ValueError):
             one.name_session((name or "client")[:_LONGEST], client)
@@ -141,9 +142,9 @@ def zk_proc(
 ) -> Any:
     """Make a fixture that is a :class:`.process.ProcessServer`: the command as a subprocess.
 
-    :param port: the port. The default is ``--zk-port``, else a free port.
-    :param arguments: more arguments of the command, beside ``--zk-args``.
-    :param executable: the command. The default is ``--zk-exec``, else this Python's own server.
+    :param port: the port. The default is ``--zk-port``, otherwise a free port.
+    :param arguments: more arguments of the command, in addition to ``--zk-args``.
+    :param executable: the command. The default is ``--zk-exec``, otherwise the server of this Python.
     """
 
     @pytest.fixture(scope=scope)
@@ -172,12 +173,12 @@ def zk_noproc(*, hosts: str | None = None, scope: Scope = "session") -> Any:
 
     A test that uses it is skipped if no server is named, and fails if no server answers.
 
-    :param hosts: its connect string; by default the value of ``--zk-hosts``.
+    :param hosts: the connect string of the server; by default the value of ``--zk-hosts``.
     """
 
     @pytest.fixture(scope=scope)
     def zk_noproc(request: pytest.FixtureRequest) -> RunningServer:
-        """A server that runs already, named by --zk-hosts."""
+        """The running server that --zk-hosts names."""
         found = hosts or option(request.config, "hosts")
         if not found:
             pytest.skip("no running server is named: give --zk-hosts, or zk_hosts in the ini file")
@@ -188,7 +189,7 @@ def zk_noproc(*, hosts: str | None = None, scope: Scope = "session") -> Any:
 
 
 def _wait_for_any(hosts: str, timeout: float) -> None:
-    """Return when one of the servers takes connections."""
+    """Wait until one of the servers accepts connections."""
     deadline = time.monotonic() + timeout
     while True:
         for address in hosts.partition("/")[0].split(","):
@@ -219,7 +220,7 @@ def zk_client(server: str | None = None, *, scope: Scope = "function", **options
 
     @pytest.fixture(scope=scope)
     def zk_client(request: pytest.FixtureRequest) -> Iterator[Any]:
-        """A connected kazoo client, at zk_server; or at the server of --zk-hosts."""
+        """A kazoo client, connected to zk_server or to the server of --zk-hosts."""
         pytest.importorskip("kazoo.client", reason="kazoo is not installed")
         from .sessions import session_id_of
 
@@ -263,7 +264,7 @@ def _connected(hosts: str, timeout: float, options: dict[str, Any]) -> Iterator[
 
 @contextmanager
 def _own_chroot(hosts: str, timeout: float) -> Iterator[str]:
-    """Open a fresh znode on a server that others use too."""
+    """Create a fresh znode on a server that other programs use too."""
     name = f"/pytest-{uuid.uuid4().hex}"
     with _connected(hosts, timeout, {}) as admin:
         admin.create(name)

@@ -1,10 +1,10 @@
 """Faults: exactly one request goes wrong.
 
-A fault is in front of the engine, and acts on the requests that match. The engine itself works as always:
-"applied, reply lost" is a request that the engine has applied, on a connection that then ended.
+A fault acts on matching requests before they reach the engine. The engine itself works as always: "applied,
+reply lost" is a request that the engine has applied, on a connection that then ended.
 
-An :class:`Injector` decides which messages are affected. An :class:`Injection` is what happens to one of
-them. A
+An :class:`Injector` decides which messages are affected. An :class:`Injection` says what happens to one
+message. A
 :class:`Fault` is an injector that a test plans; :mod:`.chaos` has the injector of random faults.
 """
 
@@ -50,7 +50,7 @@ _SEEN = 8  # other requests that are listed when a fault never fired
 
 
 class FaultNeverFired(AssertionError):
-    """No request matched a planned fault, so the test did not test what it should."""
+    """No request matched a planned fault, so the test did not test the fault."""
 
 
 @attrs.frozen(eq=False)
@@ -60,7 +60,7 @@ class Injection:
     :ivar code: the code of the error in the reply, for the action ``error``.
     :ivar seconds: the delay in seconds on the server's clock, for the action ``delay``.
     :ivar cause: the cause that the timeline shows; empty for a planned fault.
-    :ivar origin: who asked for it (:mod:`.origin`).
+    :ivar origin: the origin of the control (:mod:`.origin`).
     """
 
     when: When
@@ -72,7 +72,7 @@ class Injection:
 
     @property
     def reason(self) -> str:
-        """The reason for closing a connection by this injection."""
+        """The reason for the close of a connection by this injection."""
         of = f" of {self.cause}" if self.cause else ""
         return f"{FAULT}{of}{mark(self.origin)}"
 
@@ -87,7 +87,7 @@ class Injection:
         return self.say(words)
 
     def say(self, words: str) -> str:
-        """Return the words with the cause before them and the mark after them."""
+        """Return the words with the cause before the words and the mark after the words."""
         cause = f"{self.cause}: " if self.cause else ""
         return f"{cause}{words}{mark(self.origin)}"
 
@@ -97,7 +97,7 @@ class Injector:
 
     Each method is called once for each message, even if another injector affects the message.
 
-    :ivar origin: who asked for it (:mod:`.origin`).
+    :ivar origin: the origin of the control (:mod:`.origin`).
     """
 
     origin: str = BY_TEST
@@ -106,13 +106,13 @@ class Injector:
         """Return what happens to a request of this session."""
 
     def has_fired(self) -> None:
-        """Note that the last request was affected as :meth:`request` has said."""
+        """Note that the last request was affected in the way that :meth:`request` has returned."""
 
     def event(self, session: int, path: str) -> Injection | None:
-        """Return how a watch event is delayed, with all later messages on its connection."""
+        """Return the delay of a watch event, which also delays all later messages on its connection."""
 
     def handshake(self, session: int) -> Injection | None:
-        """Return what happens to a handshake that asks for this session; 0 is a new session."""
+        """Return what happens to a handshake that requests this session; 0 means a new session."""
 
     def attached(self, session: int, resumed: bool) -> Injection | None:
         """Return what happens to the answer to a handshake."""
@@ -121,7 +121,7 @@ class Injector:
 class Fault(Injector):
     """One planned fault: a context manager, in force inside its ``with``.
 
-    :ivar words: the requests that the fault is for, in words.
+    :ivar words: the requests that the fault affects, in words.
     :ivar seen: how many requests have matched, affected or not.
     :ivar fired: how many requests were affected.
     :ivar injection: what happens to these requests.
@@ -197,14 +197,14 @@ class Fault(Injector):
             raise FaultNeverFired(self._explain())
 
     def wait(self, timeout: float = 10.0) -> None:
-        """Wait until the fault has fired. Call it in another thread than the server's.
+        """Wait until the fault has fired. Call the method in a thread that does not run the server.
 
         :param timeout: seconds of real time.
         :raises TimeoutError: it has not fired by then.
         :raises RuntimeError: this is the server's thread.
         """
         if self._thread == threading.get_ident():
-            raise RuntimeError("wait() would stop the server, which runs in this thread; look at .fired")
+            raise RuntimeError("wait() would stop the server, which runs in this thread; read .fired instead")
         if not self._happened.wait(timeout):
             raise TimeoutError(self._explain())
 

@@ -1,9 +1,9 @@
-"""Sessions that tests and requests name in words. The first matching rule decides:
+"""The search for sessions that tests and requests name in words. The first matching rule decides:
 
 1. A name that a test has given.
 2. ``owner-of:/path``: the session that has created this ephemeral znode.
 3. ``holder-of:/path``: the session that holds this lock, of any library that :mod:`pyzk.protocol.layouts`
-   knows. If several sessions hold it, the first one. For an ephemeral znode its owner.
+   knows. If several sessions hold the lock, the first one is returned. For an ephemeral znode its owner.
 4. An id, as in ``0x1a204b7e01b0000``.
 5. The address of the client, with or without its port.
 """
@@ -27,7 +27,7 @@ _SHOWN: Final = 20
 
 
 def live_sessions(running: Running, given: str | None) -> list[int]:
-    """List the ids of the live sessions with this name; None means all."""
+    """List the ids of the live sessions with this name; None means all live sessions."""
     engine = running.engine
     if given is None:
         return [session.id for session in engine.sessions]
@@ -48,11 +48,11 @@ def live_sessions(running: Running, given: str | None) -> list[int]:
 
 
 def find(parts: Iterable[Running], session: SessionRef) -> int:
-    """Return the id of a session. A session given by its id or its name may be over.
+    """Return the id of a session. A session that is given by its id or name can be over.
 
-    :param parts: the servers that may know it.
+    :param parts: the servers that can have the session.
     :raises UnknownSessionError: if a text names none.
-    :raises TypeError: for an object that names no session.
+    :raises TypeError: the object names no session.
     """
     if not isinstance(session, str):
         return session_id_of(session)
@@ -70,7 +70,7 @@ def find(parts: Iterable[Running], session: SessionRef) -> int:
 
 
 def unknown(running: Running, given: str | int) -> UnknownSessionError:
-    """Return the error that lists the sessions, and says why this is none of them."""
+    """Return the error that lists the live sessions and says why the given session is not among them."""
     name = session_text(given) if isinstance(given, int) else given
     sessions = running.engine.sessions
     known = ", ".join(_label(running, session.id) for session in islice(sessions, _SHOWN)) or "none"
@@ -94,7 +94,8 @@ def _label(running: Running, session: int) -> str:
 
 
 def address_of(given: str | None) -> Address | None:
-    """Return the address by which a request names sessions; None if it names them otherwise."""
+    """Return the address with which a request names sessions; None if the request does not name sessions by
+    an address."""
     try:
         return None if given is None else Address.of(given)
     except ValueError:

@@ -14,8 +14,8 @@ from ..net.gate import Gate
 from ..net.service import Service
 
 EVERYBODY = 0
-"""The reason of a frozen connection if all are paused. If its session is paused, the reason is the session's
-id; if its endpoint is paused, the endpoint's name."""
+"""The reason of a frozen connection if all connections are paused. If the session is paused, the reason is
+the session's id. If the endpoint is paused, the reason is the endpoint's name."""
 
 
 class FreezingGate(Gate):
@@ -24,12 +24,14 @@ class FreezingGate(Gate):
     :param now: the server's clock, in seconds.
     :param settle: sends the waiting output of all connections.
     :param go_on: does the same, and handles the waiting input of the connections that were frozen.
-    :ivar paused: whether all connections are frozen, new ones included.
-    :ivar cut_off: the ids of sessions whose connections are frozen, later ones included.
-    :ivar ghosts: the ids of sessions that no client gets back, although they are alive.
-    :ivar swapped: the ids of live sessions that no client gets back; a client that asks for one gets a new
-        one.
-    :ivar paused_endpoints: the names of endpoints whose connections are frozen, later ones included.
+    :ivar paused: whether all connections are frozen, also new connections.
+    :ivar cut_off: the ids of sessions with frozen connections; later connections of these sessions are frozen
+        too.
+    :ivar ghosts: the ids of live sessions that no client gets back.
+    :ivar swapped: the ids of live sessions that no client gets back. A client that tries to resume such a
+        session gets a new session.
+    :ivar paused_endpoints: the names of endpoints with frozen connections; later connections of these
+        endpoints are frozen too.
     :ivar cut_endpoints: the names of endpoints at which no session is served.
     """
 
@@ -60,7 +62,7 @@ class FreezingGate(Gate):
         return self._frozen or self.paused or sessions or endpoints
 
     def update(self) -> None:
-        """Make messages pass the gate, if that is needed now."""
+        """Send messages through the gate if that is needed now."""
         self._service.gate = self if self.needed else None
 
     def opened(self, connection: Connection) -> None:
@@ -178,6 +180,7 @@ class FreezingGate(Gate):
         return any(isinstance(why, int | str) for why in self._frozen.get(connection, ()))
 
     def settle(self, connection: Connection) -> None:
-        """Send the output of a connection so far, so that the client gets it even if it is aborted."""
+        """Send the output of a connection so far, so that the client gets the output even if the connection
+        is aborted."""
         connection.wake()
         self._settle()

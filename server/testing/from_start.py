@@ -1,8 +1,8 @@
-"""The beginning of the command's history: what happens until the first request, with next to no code loaded.
+"""The beginning of the command's history, until the first request. It is recorded with little code loaded.
 
-A command that starts must not wait for the test kit, and a server without clients needs none of it. So this
-gate notes what the first clients do, and has :mod:`.recent` record everything from their first request on:
-that import takes 20 to 40 ms, once.
+A command that starts must not wait for the test kit, and a server without clients does not need the test kit.
+Therefore this gate only notes what the first clients do. At the first request it lets :mod:`.recent` record
+everything. That import takes 20 to 40 ms, once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from .running import Running
 
 MOST_NOTES: Final = 200
-"""The largest number of notes, the last ones: health may be asked for days before a client comes."""
+"""The largest number of notes. The last notes are kept, because health checks may connect for days before the
+first client."""
 
 
 class FromStart(Gate):
-    """Takes the place of a server's ``controls`` until somebody needs the parts of the test kit."""
+    """Replaces a server's ``controls`` until the parts of the test kit are needed."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -85,7 +86,7 @@ class FromStart(Gate):
 
 
 class FromFirstConnection(Gate):
-    """The gate of each server of a pretend ensemble until somebody connects. Then all servers record the
+    """The gate of each server of a pretend ensemble until the first connection. Then all servers record the
     latest requests.
 
     :param begin: a function that begins the recording; it replaces this gate at each server.

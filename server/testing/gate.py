@@ -36,7 +36,7 @@ class Unsent:
     """Events that wait until a connection is thawed, for the history.
 
     :ivar first: the first events, at most as many as the history shows.
-    :ivar count: the number of all of them.
+    :ivar count: the number of all events.
     """
 
     first: list[Notification] = attrs.field(factory=list)
@@ -54,7 +54,7 @@ class MessageGate(HoldingGate):
     """The gate of one server, with all of its layers.
 
     :param now: the server's clock, in seconds.
-    :param started: the time of that clock at the start of the server.
+    :param started: the time of the time of that clock at the start of the server, in seconds.
     :param schedule: calls a function at a time of that clock.
     :param settle: sends the waiting output of all connections.
     :param go_on: does the same, and handles the waiting input of the connections that were frozen.
@@ -83,7 +83,8 @@ class MessageGate(HoldingGate):
 
     @property
     def wants_whole(self) -> bool:
-        """Whether a fault may strike now: before or after a request, but not in the middle of one."""
+        """Whether a fault can be injected now: before or after a request, but not in the middle of a
+        request."""
         return bool(self._injectors)
 
     # --- what passes -------------------------------------------------------------------------------------
@@ -217,7 +218,7 @@ class MessageGate(HoldingGate):
 
     @property
     def injectors(self) -> Sequence[Injector]:
-        """All that are in force."""
+        """All injectors in force."""
         return self._injectors
 
     def add_injector(self, injector: Injector) -> None:
@@ -242,7 +243,7 @@ class MessageGate(HoldingGate):
     def _inject(
         self, injection: Injection, connection: Connection, op: int, frame: bytes, now: float
     ) -> Result:
-        """Inject a fault into a request; returns its reply.
+        """Inject a fault into a request; returns the reply to the request.
 
         :raises Withheld: there is no reply, or not yet.
         """
@@ -289,8 +290,8 @@ class MessageGate(HoldingGate):
     def _inject_waiting(
         self, injection: Injection, connection: Connection, op: int, frame: bytes, now: float
     ) -> None:
-        """Inject a fault "after" a request that waits for the log of an ensemble. The connection is lost
-        now, the delay begins now, and no error replaces the reply."""
+        """Inject a fault "after" a request that waits for the log of an ensemble. A lost connection is lost
+        now, a delay begins now, and an error cannot replace the reply."""
         self._note(injection, connection, op, frame)
         if injection.action == "disconnect":
             connection.abort(injection.reason)

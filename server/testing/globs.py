@@ -1,10 +1,11 @@
-"""Globs of paths: ``*`` is any text within one name, ``**`` any text at all, ``?`` one character of a name.
+"""Globs of paths: ``*`` matches any text within one name, ``**`` matches any text, ``?`` matches one
+character of a name.
 
-Paths come from clients and globs from operators, so no pair of them may take long. A regular expression with
-several wildcards tries one possibility after the other, so its time grows with a power of the path's length.
-This module follows all possibilities at once. The bits of one integer are the places that can be reached:
-bit ``i`` is the place before the character ``i`` of the path. Each character of the glob is a few operations
-on that integer.
+Paths come from clients and globs come from operators, so no pair of a path and a glob must take long. A
+regular expression with several wildcards tries one possibility after the other. Its time grows with a power
+of the path's length. This module follows all possibilities at once. The bits of one integer are the positions
+in the path that a match can reach. Bit ``i`` is the position before the character ``i``. Each character of
+the glob is a few operations on that integer.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Glob:
     def __init__(self, pattern: str) -> None:
         self._parts = parts = _WILDCARDS.split(pattern)  # text and wildcards in turns
         if len(parts) > 1 and len(pattern) > LONGEST:
-            raise ValueError(f"a glob has {LONGEST:,} characters at most, not {len(pattern):,}")
+            raise ValueError(f"a glob can have at most {LONGEST:,} characters, not {len(pattern):,}")
         self._first, self._last = parts[0], parts[-1] if len(parts) > 1 else ""
         self._between = parts[1:-1]
 

@@ -2,15 +2,18 @@
 
 The rules:
 
-1. A picture is taken before the test is unwound. Afterwards its clients have left, and nobody waits any more.
+1. A picture is taken before the test is unwound. Afterwards its clients are disconnected, and no session
+   waits.
 2. Ctrl-C: the picture is printed where pytest says that it was interrupted. An event loop of asyncio or trio
-   sets its own handler, but only if it finds Python's. So a test that is a coroutine wraps the loop's handler
-   once it runs, and so does a server in a loop (:func:`.shown.interruptible`). In other tests, which may
-   start a loop themselves, the wrapped handler also replaces Python's handler in :mod:`signal`.
+   sets its own handler, but only if it finds the handler of Python. Therefore a test that is a coroutine
+   wraps the loop's handler after the loop has started. A server in a loop does the same
+   (:func:`.shown.interruptible`). In other tests, which may start a loop themselves, the wrapped handler also
+   replaces Python's handler in :mod:`signal`.
 3. pytest-timeout: with its signal method the picture is part of the report; with its thread method it is
    printed before the stacks, and the process ends.
 4. SIGUSR1: the picture is printed, and the test continues.
-5. A server that does not answer within 5 s has no picture: a signal may come while its lock is held.
+5. A server that does not answer within 5 s has no picture. The signal may have arrived while the server's
+   lock was held.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ Handler = Callable[[int, Any], object]
 class Hangs:
     """A plugin of pytest.
 
-    :param servers: gives the servers of a test's fixtures, by name.
+    :param servers: returns the servers of a test's fixtures, by name.
     """
 
     def __init__(

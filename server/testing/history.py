@@ -1,8 +1,8 @@
 """The flight recorder: the requests, replies, events and sessions of a server.
 
-Recording must be cheap enough to be always on. A request costs two tuples, and is described in words only
-when a test asks. Memory is bounded, in entries and in bytes: the oldest entries are dropped. A large message
-is described at once, and the text is cut (:mod:`.describe`), so no entry is large.
+Recording must be cheap enough to be always on. A request costs two tuples. It is described in words only when
+a test reads the history. Memory is bounded, in entries and in bytes: the oldest entries are dropped. A large
+message is described at once, and the text is cut (:mod:`.describe`), so no entry is large.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _LONGEST_TEXT = 10_000  # characters of what is entered as words
 MOST_EVENTS = 32  # that are sent together
 _KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
 MOST_BYTES = 64 * 2**20
-"""Bytes that all entries of one server may take together, roughly, if at most 48,000 are kept."""
+"""The largest number of bytes, roughly, of all entries of one server, if at most 48,000 entries are kept."""
 _SMALL = 1024  # bytes of an entry whose message is kept as it came, at most: these are not counted one by one
 _IN_WORDS = 16  # bytes that the words for a byte of a message take at most, with what programs need to know
 _XID = struct.Struct(">i")
@@ -81,9 +81,9 @@ class Entry:
     :ivar time: seconds on the server's clock since its start.
     :ivar session: the id of the session; 0 for none.
     :ivar connection: the number of the connection, from 1 in the order of arrival; 0 for none.
-    :ivar zxid: the zxid of the reply, event or change. For a client that is refused because it has seen a
-        later zxid, that zxid. Otherwise 0.
-    :ivar xid: the client's number of the request.
+    :ivar zxid: the zxid of the reply, event or change. The zxid that a refused client has seen, if it is
+        later than the last zxid of the server. Otherwise 0.
+    :ivar xid: the number (xid) that the client has given the request.
     :ivar op: the operation of a request, reply or fault, as ``fault(op=...)`` takes it.
     :ivar path: the path of the znode, if there is exactly one.
     :ivar err: the error code of a reply; 0 is success.
@@ -93,7 +93,7 @@ class Entry:
     :ivar reason: for a reply: why the server refused the request, if the error does not say it. Never a
         digest.
     :ivar server: in an ensemble, the number of the server; 0 if the entry concerns all servers.
-    :ivar facts: values for programs that ``text`` does not give exactly.
+    :ivar facts: values for programs that are not exact in ``text``.
     """
 
     kind: EntryKind
@@ -114,19 +114,20 @@ class Entry:
 
 
 def _shortened(event: Notification) -> Notification:
-    """Return the event to keep: only the beginning of a long path."""
+    """Return the event to keep, with only the beginning of a long path."""
     return event if len(event.path) <= _KEPT else Notification(event.zxid, event.type, _cut(event.path))
 
 
 class History(ABC):
-    """Keeps entries as they came, and puts them into words when asked.
+    """Keeps entries in their raw form, and describes them in words when they are read.
 
-    :param limit: the number of entries to keep. The oldest are dropped first, also if all together take more
-        than :data:`MOST_BYTES`. With 0 there are only listeners.
+    :param limit: the number of entries to keep. The oldest entries are dropped first, also if all entries
+        together take more than :data:`MOST_BYTES`. With 0 there are only listeners.
     :ivar sharing: the number of histories that share :data:`MOST_BYTES`.
-    :ivar size: the bytes of the entries that are not small, roughly.
+    :ivar size: the number of bytes, roughly, of the entries that are not small.
     :ivar dropped: the number of dropped entries.
-    :ivar zxid_base: where it began: the numbers after it are easier to read.
+    :ivar zxid_base: the zxid at the start of the server. The timeline shows zxids as numbers counted from
+        this one.
     :ivar listeners: called with each entry at once, in words. Without listeners, nothing is described.
     """
 
@@ -142,10 +143,10 @@ class History(ABC):
 
     @abstractmethod
     def in_words(self, entry: tuple[Any, ...]) -> Entry:
-        """Put an entry into words."""
+        """Describe an entry in words."""
 
     def keep(self, limit: int) -> None:
-        """Set the number of entries to keep from now on."""
+        """Set the number of entries that are kept from now on."""
         self._entries = deque(self._entries, maxlen=limit)
         self.dropped = 0
 
@@ -156,7 +157,7 @@ class History(ABC):
         self.size = self.dropped = 0
 
     def begin_again(self, entry: tuple[Any, ...]) -> None:
-        """Drop all present entries, and keep this one instead. Listeners do not get it."""
+        """Drop all present entries and keep this entry instead. Listeners do not get it."""
         self.forget()
         self._entries.append(entry)
 
@@ -211,7 +212,7 @@ class History(ABC):
         return self.dropped + len(self._entries)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Yield the entries that are kept now, the oldest first, whatever comes meanwhile.
+        """Yield the entries that are kept now, the oldest first. Entries that come meanwhile are left out.
 
         :param after: an earlier :attr:`count`: leave out this number of the first entries.
         """
@@ -224,7 +225,7 @@ class History(ABC):
             yield self.in_words(entry)
 
     def latest(self) -> Iterator[Entry]:
-        """Yield the entries that are kept now, the latest first, whatever comes meanwhile."""
+        """Yield the entries that are kept now, the latest first. Entries that come meanwhile are left out."""
         return map(self.in_words, reversed(list(self._entries)))
 
 
@@ -232,7 +233,7 @@ class Recorder(History):
     """The history of one server.
 
     :param now: the server's clock, in seconds.
-    :param started: that clock at the start of the server.
+    :param started: the time of that clock at the start of the server, in seconds.
     :param limit: how many entries are kept.
     """
 
@@ -254,7 +255,7 @@ class Recorder(History):
                 self._number(connection)
 
     def clear(self, engine: Engine, started: float) -> None:
-        """Begin anew, with ``started`` as the server's start in seconds of its clock."""
+        """Begin again. ``started`` is the server's start, in seconds on the server's clock."""
         self._started = started
         self.zxid_base = engine.zxid
         self.forget()
@@ -305,7 +306,7 @@ class Recorder(History):
         self.append(("fault", self._now(), connection.session_id, client, entry), _described(frame))
 
     def held(self, connection: Connection, text: str, kind: EntryKind = "hold") -> None:
-        """Record the fate of a message that cannot be described."""
+        """Record what happened to a message that cannot be described."""
         self._add(kind, connection.session_id, self._client(connection), text)
 
     def control(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
@@ -346,8 +347,8 @@ class Recorder(History):
     def events(
         self, connection: Connection, events: Sequence[Notification], count: int | None = None
     ) -> None:
-        """Record events that are sent together. One transaction may cause very many; then only the first are
-        recorded.
+        """Record events that are sent together. If one transaction causes very many events, only the first
+        events are recorded.
 
         :param count: the number of all events, if ``events`` has only the first.
         """
@@ -448,7 +449,7 @@ def _cut(text: str, most: int = _LONGEST) -> str:
 
 
 def _some_paths(paths: Sequence[str]) -> str:
-    """Show the first paths, as many as there is room for."""
+    """Show the first paths, up to the largest number of characters."""
     room, shown = _LONGEST, 0
     for path in paths:
         if shown and len(path) > room:
@@ -474,7 +475,7 @@ def selector(
 ) -> Callable[[Entry], bool]:
     """Return a function that says whether an entry meets all conditions; see :meth:`.Controls.history`.
 
-    :raises ValueError: for an unknown kind or operation.
+    :raises ValueError: a kind or an operation is unknown.
     """
     kinds = set(ENTRY_KINDS) if kind is None else {kind} if isinstance(kind, str) else set(kind)
     if not kinds <= set(ENTRY_KINDS):

@@ -3,14 +3,14 @@
 Four kinds of messages can be held: a *handshake* (a ConnectRequest has arrived), a *request*, a *reply*, and
 a watch *event*. The rules:
 
-1. A held handshake or request has not arrived yet: it is no sign of life, and the engine does not know it. A
-   held reply or event has not been sent yet: the engine has done its work. A slow network has the same
-   effect.
-2. Clients rely on replies in the order of their requests. So later requests of the same connection wait
-   behind a held request, and later replies behind a held reply. They pass together with the message that
-   they wait for. Pings and events pass, so that the session lives and an event may overtake a reply.
-3. Each held message has a number, by which it can be released or lost at any time. A test reorders messages
-   by releasing a later one first.
+1. A held handshake or request has not arrived yet: it does not keep the session alive, and the engine has not
+   received it. A held reply or event has not been sent yet: the engine has done its work. A slow network has
+   the same effect.
+2. Clients rely on replies in the order of their requests. Therefore later requests of the same connection
+   wait behind a held request, and later replies wait behind a held reply. They pass together with the message
+   that they wait for. Pings and events pass: the session stays alive, and an event can overtake a reply.
+3. Each held message has a number, with which a test can release or lose the message at any time. A test
+   reorders messages if it releases a later message first.
 4. When a connection ends, its held messages are lost. At most 64 MiB are held: a connection that exceeds
    this is closed.
 """
@@ -43,9 +43,9 @@ MessageKind: TypeAlias = Literal["handshake", "request", "reply", "event"]
 MESSAGE_KINDS: tuple[MessageKind, ...] = get_args(MessageKind)
 
 _MOST_HELD = 64 * 1024 * 1024
-"""The largest number of held bytes of all connections together: far more than a test holds on purpose."""
+"""The largest number of held bytes of all connections together. Tests hold far less."""
 _OVERHEAD = 512
-"""Bytes of memory that a held message takes beside its own bytes, roughly."""
+"""The number of bytes of memory, roughly, that a held message takes in addition to its own bytes."""
 HEADER = struct.Struct(">ii").unpack_from  # records.RequestHeader
 
 
@@ -55,10 +55,11 @@ class HeldMessage:
 
     :ivar number: the number for ``release`` and ``lose``.
     :ivar kind: ``handshake``, ``request``, ``reply`` or ``event``.
-    :ivar hold: the number of the hold that holds it; 0 if it only waits behind another message.
+    :ivar hold: the number of the hold that holds the message; 0 if the message only waits behind another
+        message.
     :ivar session: the id of the session; for a handshake the session that the client asks for, 0 for a new
         one.
-    :ivar time: when it was held, in seconds on the server's clock since its start.
+    :ivar time: the time at which the hold began, in seconds on the server's clock since its start.
     :ivar op: the operation of a request or reply, as ``fault(op=...)`` takes it.
     :ivar path: the path of the znode, if the message is about one.
     :ivar text: the message in words.
@@ -78,9 +79,9 @@ class HeldMessage:
 class _Hold:
     """One call of ``hold``.
 
-    :ivar seconds: for how long each message is held; None for until it is released.
-    :ivar left: how many more messages are held; None for no limit.
-    :ivar origin: who asked for it (:mod:`.origin`).
+    :ivar seconds: the seconds for which each message is held; None: until the message is released.
+    :ivar left: the number of messages that the hold still accepts; None means no limit.
+    :ivar origin: the origin of the control (:mod:`.origin`).
     """
 
     number: int
@@ -100,7 +101,7 @@ class _Held:
     """A message that is held.
 
     :ivar size: the size in bytes that counts for the limit.
-    :ivar deliver: lets it pass, at a time of the server's clock in seconds.
+    :ivar deliver: releases the message, at a time of the server's clock in seconds.
     :ivar frame: the header and the record of a request.
     """
 
@@ -115,8 +116,8 @@ class _Held:
 class _Released:
     """A request that continues after it was held or delayed.
 
-    :ivar frame: kept, so that no other request has its id() meanwhile.
-    :ivar affected: whether a fault has seen it already.
+    :ivar frame: the request. It is kept so that no other request gets its id() meanwhile.
+    :ivar affected: whether a fault has already counted the message.
     """
 
     frame: bytes
@@ -128,7 +129,7 @@ class HoldingGate(FreezingGate):
     """Holds messages, by the rules above.
 
     :param started: the server's clock at its start, in seconds.
-    :param schedule: calls something at a time of that clock.
+    :param schedule: calls a function at a time of that clock.
     :ivar recorder: the recorder of messages, if there is one. Call :meth:`update` after a change.
     """
 
@@ -204,7 +205,7 @@ class HoldingGate(FreezingGate):
         return False
 
     def _put_back(self, connection: Connection, frame: bytes, now: float, *, affected: bool = False) -> None:
-        """Give a request back to its connection.
+        """Return a request to its connection.
 
         :param affected: whether a fault has seen the request already.
         """
@@ -396,7 +397,7 @@ class HoldingGate(FreezingGate):
         return held
 
     def _follow(self, gone: _Held) -> None:
-        """Release the messages that only waited behind a message that is gone now."""
+        """Release the messages that waited only behind a message that is released or lost now."""
         kind = gone.message.kind
         if kind not in ("request", "reply"):
             return

@@ -1,4 +1,5 @@
-"""The server in the caller's own trio run: for tests in trio, and within the embedded one."""
+"""The server in the caller's own trio run. Tests in trio use it, and :class:`.EmbeddedServer` runs it in a
+thread."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ class LocalServer(Controls):
 
 
 def take_over(server: Server, hostile: int | None = None) -> LocalServer:
-    """Return the parts of a running server for a test. Its history is recorded once somebody asks for it.
+    """Return the parts of a running server for a test. The history is recorded from the first use of a
+    control that needs the history.
 
     :param hostile: as for :class:`Launch`.
     """
@@ -93,7 +95,7 @@ def known_history(instance: Any, limit: attrs.Attribute[Any], value: int) -> Non
 def send_spans(running: Running | RunningEnsemble, url: str, stack: ExitStack) -> None:
     """Send a span for each request from now on.
 
-    :param stack: sends the last spans at its end.
+    :param stack: sends the last spans at the end of the server.
     :raises ValueError: the URL is not the URL of a collector.
     """
     from .spans import Exporter, Spans
@@ -107,7 +109,7 @@ def send_spans(running: Running | RunningEnsemble, url: str, stack: ExitStack) -
 class Launch:
     """The arguments with which a server is started.
 
-    :ivar http: makes the HTTP server on the port for clients.
+    :ivar http: the factory of the HTTP server on the port for clients.
     :ivar otlp: the URL to which spans are sent (:mod:`.spans`).
     :ivar patience: seconds of virtual time in which clients may do nothing but ping (:mod:`.virtual`).
     """
@@ -175,8 +177,8 @@ async def hosted(
     """Run a server inside the ``async with``.
 
     :param serve: takes a ``task_status``.
-    :param clock: it is frozen afterwards, so that the rest can be inspected.
-    :param ended: called at once when it ends, for any reason.
+    :param clock: the parts of the server. The server is frozen after the block so that a test can inspect it.
+    :param ended: called at once when the server ends, for any reason.
     """
 
     async def run(*, task_status: trio.TaskStatus[Any]) -> None:

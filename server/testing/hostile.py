@@ -1,8 +1,8 @@
-"""The hostile server: behaviour that is legal but rare, all the time.
+"""The hostile server: it always does what ZooKeeper may do but rarely does.
 
-The table has its behaviour, and the rule of the protocol that allows it. :mod:`.chaos` affects connections,
-requests and replies by its own rules. All else is drawn from one random generator, in the order in which
-things happen:
+The table has the behaviour of the server, and the rules of the protocol that allow the behaviour.
+:mod:`.chaos` affects connections, requests and replies by its own rules. Everything else is drawn from one
+random generator, in the order of the messages:
 
 =====================================  ==================================================================
 children, ephemerals and identities    no order is promised (wire.md section 9.3; semantics.md section 5)
@@ -23,8 +23,9 @@ handshakes are refused now and then
 
 Its limits:
 
-* It affects no ``close_session``: a session that a client has closed is over. So checks for leaks are right.
-* It begins no delay while the server's clock is frozen: the delay would not end.
+* The server affects no ``close_session``: a session that a client has closed is over. Therefore checks for
+  leaks stay correct.
+* The server begins no delay while its clock is frozen, because the delay would not end.
 """
 
 from __future__ import annotations
@@ -56,18 +57,19 @@ _RATES: Final = {
     "delay_reply": 0.02,
     "refuse": 0.02,
 }
-"""Probabilities for each request or handshake: a suite of 100 requests meets a lost connection, and
+"""The probabilities for each request or handshake. A suite of 100 requests usually loses a connection and
 continues."""
 _LONGEST: Final = 0.05
-"""Seconds: the longest delay of a request or reply, so that other clients come first."""
+"""Seconds: the longest delay of a request or reply. Meanwhile messages of other clients pass."""
 _LATEST: Final = 0.25
-"""Seconds: the longest delay of an event, if no reply comes before. Clients that wait for it lose little
-time."""
+"""Seconds: the longest delay of an event, if no reply needs the event before. Clients that wait for a delayed
+event lose little time."""
 _MOST_LATE: Final = 64 * 1024
-"""The largest number of bytes of late events of one connection. Above that, all of them are sent."""
+"""The largest number of bytes of late events of one connection. If there are more bytes, all late events are
+sent."""
 _GAPS: Final = (0, 0, 0, 1, 2, 5, 100)
-"""The number of zxids that are left out at a time: few, because the next server begins 2**18 higher for each
-ms that has passed."""
+"""The largest number of zxids that are left out at a time. It is small because the zxids of the next server
+begin 2**18 higher for each ms that has passed."""
 
 _LISTS: Final = {
     OpCode.GET_CHILDREN.value: "children",
@@ -80,7 +82,7 @@ _LISTS: Final = {
 
 @attrs.define(eq=False)
 class _Late:
-    """Events of one connection that are to be sent.
+    """The late events of one connection.
 
     :ivar size: the size in bytes.
     """
@@ -222,8 +224,8 @@ class HostileGate(MessageGate):
         setattr(record, name, items)
 
     def _stir_ephemerals(self, session: int) -> None:
-        """Move a random ephemeral of a session to the end of its list. So the session's end deletes the
-        ephemerals in a random order."""
+        """Move a random ephemeral of a session to the end of its list. Therefore the end of the session
+        deletes the ephemerals in a random order."""
         owned = self._service.engine.tree.ephemerals.get(session)
         if owned is not None and self._random.random() < 0.5:
             first = next(iter(owned))

@@ -24,7 +24,7 @@ class ServerStopped(RuntimeError):
 
 
 class ServerDied(RuntimeError):
-    """The server's thread has ended with an error. That error is the cause of this one."""
+    """The server's thread has ended with an error. The error of the thread is the cause of this error."""
 
 
 class InThread(ABC, Generic[Local]):
@@ -46,7 +46,7 @@ class InThread(ABC, Generic[Local]):
 
     @abstractmethod
     def _open(self, ended: Callable[[], None]) -> AbstractAsyncContextManager[Local]:
-        """Run it inside the ``async with``.
+        """Run the server inside the ``async with``.
 
         :param ended: called at once when it has closed its sockets, for any reason.
         """
@@ -144,8 +144,8 @@ class InThread(ABC, Generic[Local]):
         __tracebackhide__ = True
         if self._is_forked:
             raise ServerStopped(
-                f"the server runs in process {self._process}, and this one is a fork of it: call its methods "
-                "there, or start another server here"
+                f"the server runs in process {self._process}, and this process is a fork of that process: "
+                "call its methods there, or start another server here"
             )
         future: Future[T] = Future()
 
@@ -203,7 +203,8 @@ class InThread(ABC, Generic[Local]):
             raise error.with_traceback(None) from error.__cause__
 
     def _submit(self, function: Callable[[], Awaitable[T]]) -> Future[T]:
-        """Begin an async function in the server's thread. It is cancelled when its future is."""
+        """Begin an async function in the server's thread. The function is cancelled when its future is
+        cancelled."""
         future: Future[T] = Future()
         scope = trio.CancelScope()
 
@@ -240,7 +241,7 @@ class InThread(ABC, Generic[Local]):
 
     @property
     def _is_forked(self) -> bool:
-        """True if this process is a fork of the one in which the server runs."""
+        """True if this process is a fork of the process in which the server runs."""
         return self._process not in (0, os.getpid())
 
     @property
@@ -256,7 +257,7 @@ class InThread(ABC, Generic[Local]):
         return local
 
     def _why(self) -> ServerStopped | ServerDied:
-        """Explain why the server does not run."""
+        """Return the error that says why the server does not run."""
         thread = self._thread
         if self._ending and thread is not None and thread is not threading.current_thread():
             thread.join()  # only its end tells

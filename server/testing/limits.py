@@ -2,7 +2,7 @@
 znodes.
 
 Each session is counted separately. Znodes are counted for the whole server, without those that existed
-before. Only the block of the test is counted, so nothing else becomes slower.
+before. Requests are counted only inside the block, so no other part of the test becomes slower.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def limits(
         with limits(server, watches=10, requests=100):
             ...
 
-    :param watches: the most paths that each client may watch at a time.
-    :param requests: the most requests that each client may send; pings do not count.
-    :param znodes: the most znodes that may exist at a time, beside those that existed before.
-    :raises LimitExceeded: an :class:`AssertionError` that says which client exceeded which limit.
+    :param watches: the largest number of paths that each client can watch at a time.
+    :param requests: the largest number of requests that each client can send; pings do not count.
+    :param znodes: the largest number of znodes at a time; znodes that existed before the block do not count.
+    :raises LimitExceeded: a client has exceeded a limit. The message says which client and which limit.
     :raises TypeError: a limit is not a whole number.
     :raises ValueError: a limit is below 0, or no limit is given.
     """

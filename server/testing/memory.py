@@ -1,8 +1,8 @@
 """A client's end of a connection without a socket.
 
-There is no task and no buffer behind it. Bytes that the client sends are handled inside ``send_all``, and
-the client takes the server's output itself. So the reply waits as soon as ``send_all`` returns, and nothing
-depends on scheduling.
+No task and no buffer is between the client and the server. ``send_all`` handles the bytes of the client
+inside the call, and the client fetches the server's output itself. Therefore the reply is ready when
+``send_all`` returns, and does not depend on scheduling.
 """
 
 from __future__ import annotations

@@ -38,14 +38,14 @@ class Address:
 
     @classmethod
     def of(cls, text: str) -> Address:
-        """:raises ValueError: if it is no IP address, with or without a port."""
+        """:raises ValueError: the text is not an IP address, with or without a port."""
         match = _ADDRESS.fullmatch(text)
         given = match.groupdict() if match else {}
         port = given.get("port6") or given.get("port4")
         try:
             host = str(ipaddress.ip_address(given.get("v6") or given.get("v4") or given.get("host") or ""))
         except ValueError:
-            raise ValueError(f"an address is such as 127.0.0.1 or 127.0.0.1:40000, not {text!r}") from None
+            raise ValueError(f"an address must be like 127.0.0.1 or 127.0.0.1:40000, not {text!r}") from None
         return cls(java_address(host), int(port) if port else None)
 
     def matches(self, peer: tuple[str, int]) -> bool:
@@ -68,7 +68,7 @@ class Observer:
 class Wait(Observer):
     """Waits until a condition holds.
 
-    :param look: returns whether it holds; called at each change.
+    :param look: returns whether the condition is true; called at each change.
     """
 
     def __init__(self, look: Callable[[], bool]) -> None:
@@ -80,7 +80,8 @@ class Wait(Observer):
             self._met.set()
 
     async def until_met(self, seconds: float) -> bool:
-        """Return True as soon as the condition has held; False after this number of seconds of real time."""
+        """Return True when the condition has been true; return False after this number of seconds of real
+        time."""
         with trio.move_on_after(seconds):
             await self._met.wait()
         return self._met.is_set()
@@ -104,8 +105,8 @@ class RequestWait(Wait):
 
 
 class AddressWait(Wait):
-    """Waits until a number of connections from an address have a session. At an event it checks only the
-    connections that it has found, once they are enough.
+    """Waits until a number of connections from an address have a session. When it has found enough
+    connections, an event makes it check only these connections.
 
     :param connections: all present connections; the collection may change.
     """
@@ -151,7 +152,7 @@ class SessionNames(Observer):
         return next((session for session, given in reversed(self._names.items()) if given == name), None)
 
     def give(self, session: int, name: str) -> None:
-        """:raises ValueError: if this is no name."""
+        """:raises ValueError: the text cannot be a name."""
         check_name(name)
         self._names.pop(session, None)
         self._names[session] = name
@@ -166,7 +167,7 @@ class SessionNames(Observer):
         """
         check_name(name)
         if len(self._expected) >= _MOST_EXPECTED:
-            raise ValueError(f"{_MOST_EXPECTED} names wait for their sessions already")
+            raise ValueError(f"{_MOST_EXPECTED} names already wait for new sessions; use some of them first")
         self._expected.append((name, None if address is None else Address.of(address)))
 
     def attached(self, connection: Connection, resumed: bool) -> None:
@@ -186,7 +187,7 @@ class SessionNames(Observer):
 
 
 def check_name(name: str) -> None:
-    """:raises ValueError: if this is no name of a session or an endpoint."""
+    """:raises ValueError: the text cannot be the name of a session or an endpoint."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"a name is a letter and up to 23 letters, digits, dots, dashes or underscores, not {name!r}"

@@ -73,7 +73,7 @@ def decode(op: int, frame: bytes) -> Record | None:
 
 
 def paths_in(op: int, frame: bytes) -> list[str]:
-    """List the paths that a request names: none, one, or those inside a multi or a setWatches."""
+    """List the paths that a request names: no path, one path, or the paths inside a multi or a setWatches."""
     if op in (OpCode.MULTI, OpCode.MULTI_READ):
         try:
             found = [getattr(item.request, "path", None) for item in decode_multi(frame, 8)]
@@ -93,11 +93,11 @@ def paths_in(op: int, frame: bytes) -> list[str]:
 
 @attrs.frozen
 class Selection:
-    """The messages that a fault or a hold is meant for.
+    """The messages that a fault or a hold selects.
 
     :ivar ops: op codes.
     :ivar pattern: a path of the message must match it; None for any message.
-    :ivar session: a session's id; None for any.
+    :ivar session: the id of a session; None for any session.
     :ivar named: the names of the operations from the test; empty for any.
     :ivar path: the pattern from the test.
     """
@@ -110,7 +110,7 @@ class Selection:
 
     @classmethod
     def of(cls, op: str | Iterable[str] | None, path: str | None, session: int | None) -> Selection:
-        """:raises ValueError: for a word that is no operation, or a glob that is too long."""
+        """:raises ValueError: a word is not an operation, or a glob is too long."""
         named = () if op is None else (op,) if isinstance(op, str) else tuple(op)
         pattern = None if path is None else Glob(path)
         return cls(op_codes(op if op is None else named), pattern, session, named, path)

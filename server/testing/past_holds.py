@@ -1,9 +1,10 @@
 """Earlier holders of a lock, and how long they held it, from the history of the contenders of one directory.
 
-* The first contender in order holds the lock, from the moment at which it is the first until its znode goes.
-* A contender that the history does not see coming was there before: its znode is in the tree, or the history
-  sees it go by a delete.
-* This is for locks with one holder at a time. Deletes inside of a multi are not seen.
+* The first contender in order holds the lock, from the moment at which it becomes the first until its znode
+  is deleted.
+* A contender without a create in the history was there before the history began. Its znode is in the tree, or
+  the history has its delete.
+* The module works for locks with one holder at a time. Deletes inside a multi are not found.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...protocol.paths import split
 from .history import Entry
 
 _ENDS = ("closed", "expired")
-"""Steps of a session with which its ephemerals go."""
+"""The events of a session that delete its ephemerals."""
 
 
 @attrs.frozen
@@ -26,8 +27,8 @@ class Hold:
 
     :ivar name: the name of the holder's znode.
     :ivar session: the holder's session; 0 if it is not known.
-    :ivar begun: the time of its beginning, in seconds on the server's clock since its start.
-    :ivar ended: the time of its end, likewise.
+    :ivar begun: the time at which the hold began, in seconds on the server's clock since its start.
+    :ivar ended: the time at which the hold ended, in seconds on the server's clock since its start.
     """
 
     name: str
@@ -38,7 +39,8 @@ class Hold:
 
 @attrs.define
 class _Line:
-    """The contenders that are there with their sessions, and who is the first since when."""
+    """The present contenders with their sessions, the first of them, and the time since which it is the
+    first."""
 
     sessions: dict[str, int]
     first: str | None = None
@@ -46,7 +48,7 @@ class _Line:
     since: float = 0.0
 
     def moved(self, now: float) -> Iterator[Hold]:
-        """Look who is the first now; yields the hold that is over by that."""
+        """Find the first contender now, and yield the hold that has ended if the first one has changed."""
         names = in_order(self.sessions)[0]
         first = names[0].name if names else None
         if first != self.first:
@@ -60,7 +62,7 @@ def past_holds(entries: Iterable[Entry], directory: str, present: Iterable[str])
 
     :param entries: the history.
     :param directory: the path of the lock.
-    :param present: the names in the directory now.
+    :param present: the names that are in the directory now.
     """
     changes = [change for entry in entries if (change := _change(entry, directory)) is not None]
     created = {name for _, name, _, comes in changes if comes}
@@ -78,7 +80,8 @@ def past_holds(entries: Iterable[Entry], directory: str, present: Iterable[str])
 
 
 def _change(entry: Entry, directory: str) -> tuple[float, str, int, bool] | None:
-    """Return the time, the name (empty: all of the session), the session, and whether the znode comes."""
+    """Return the time, the name (empty: all znodes of the session), the session, and whether the znode is
+    created."""
     if entry.kind == "session" and entry.facts.step in _ENDS:
         return entry.time, "", entry.session, False
     if entry.kind != "reply" or entry.err:

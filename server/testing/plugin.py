@@ -2,10 +2,11 @@
 
 * The fixtures are ``zk_server``, ``zk_client``, ``zk_ensemble``, ``zk_proc`` and ``zk_noproc``;
   :mod:`.factories` makes more. The fixtures for clients of this project are in another plugin.
-* An option of the command line is ``--zk-NAME``; the ini file has the same as ``zk_NAME``.
+* An option of the command line is ``--zk-NAME``. The same option in the ini file is ``zk_NAME``.
 * If a test fails, its report gets the timeline and the tree of each server that its fixtures or the test
   itself have started.
-* With ``--zk-timeline`` every report has them, or none. A test that hangs shows them too (:mod:`.hangs`).
+* ``--zk-timeline`` adds the timeline and the tree to every report, or to no report. A test that hangs shows
+  them too (:mod:`.hangs`).
 * With ``--zk-hold-on-failure`` the servers of the fixtures run until somebody presses Enter, so that you can
   look at them in a browser.
 * The server is imported only when a fixture is used, because pytest loads this module in every suite.
@@ -35,12 +36,15 @@ _OPTIONS = {
     "exec": ("COMMAND", "command of zk_proc (default: the server of this Python)"),
     "args": ("ARGS", "more arguments for zk_proc"),
     "tick_time": ("MS", "tick of zk_server (default: 2000)"),
-    "hostile": ("SEED", "zk_server does all the time what ZooKeeper may do but rarely does"),
+    "hostile": ("SEED", "zk_server always does what ZooKeeper may do but rarely does"),
     "otlp": ("URL", "an OpenTelemetry collector, which gets the spans of zk_server and zk_ensemble"),
-    "timeout": ("SECONDS", "how long servers may take to start and clients to connect (default: 30)"),
+    "timeout": (
+        "SECONDS",
+        "the seconds in which a server must start and a client must connect (default: 30)",
+    ),
 }
 
-_BUDGET = "seconds that each sweep may take (default: what the test says, or 10)"
+_BUDGET = "the seconds that each sweep can take (default: the seconds of the test, or 10)"
 _LIMITS = "zk_limits(watches=, requests=, znodes=): a client that needs more fails the test (docs/testing.md)"
 _MARKER = "zk_sweep(**options): run an async test with every fault and in every order (docs/sweep.md)"
 _WHEN = ("always", "failed", "never")
@@ -65,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         parser.addini(f"zk_{name}", text, default="30" if name == "timeout" else "")
     text = "keep the servers of a test that fails, and print where their pages are, until Enter is pressed"
     group.addoption("--zk-hold-on-failure", dest="zk_hold", action="store_true", default=False, help=text)
-    text = "sessions that a test leaves open on zk_server are an error"
+    text = "a test fails if it leaves sessions open on zk_server"
     group.addoption("--zk-check-leaks", dest="zk_check_leaks", action="store_true", default=False, help=text)
     parser.addini("zk_check_leaks", text, type="bool", default=False)
     group.addoption("--zk-timeline", dest="zk_timeline", choices=_WHEN, default=None, help=_TIMELINE)
@@ -101,7 +105,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def zk_limits(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[None]]:
-    """Limits for a part of a test: with zk_limits(watches=10, requests=100, znodes=5), at zk_server."""
+    """Return a function that checks limits for a part of a test at zk_server: with zk_limits(watches=10,
+    requests=100, znodes=5)."""
     from .limits import limits
 
     return partial(limits, request.getfixturevalue("zk_server"))
@@ -141,7 +146,7 @@ def zk_sweep(request: pytest.FixtureRequest) -> Callable[..., object]:
 
 @pytest.fixture
 def zk_lab() -> None:
-    """The lab of a test with the marker ``zk_sweep``; each run has one of its own."""
+    """The lab of a test with the marker ``zk_sweep``. Each run has its own lab."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -196,7 +201,7 @@ def _leave_out_what_it_says(report: pytest.TestReport, call: pytest.CallInfo[Non
 
 
 def _hold(item: pytest.Item) -> None:
-    """Wait for Enter while the servers of a test still run, if somebody can press it."""
+    """Wait for Enter while the servers of a test still run, if standard input is a terminal or a pipe."""
     from .controls import Controls
 
     servers = [
@@ -218,7 +223,7 @@ def _hold(item: pytest.Item) -> None:
         print(f"\n{item.nodeid} has failed; it is held: {', '.join(servers)}")
         input("Press Enter to continue. ")
     except EOFError:
-        print("\nIt is held no longer: standard input has ended.")
+        print("\nThe test is not held any longer: standard input has ended.")
     finally:
         if capture is not None:
             capture.resume()

@@ -1,9 +1,9 @@
 """The command as a subprocess, for tests that need a server outside of their own process.
 
 * :meth:`ProcessServer.start` returns when the server's first line says that it is ready, and with which
-  address. So the kernel may choose the port.
+  address. Therefore the kernel can choose the port.
 * The log goes to a temporary file, not to a pipe, which a server that logs much would fill.
-* :meth:`ProcessServer.stop` asks the process to end (SIGTERM), and kills it after 10 seconds.
+* :meth:`ProcessServer.stop` sends SIGTERM to the process, and kills the process after 10 seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ProcessServer:
     :param port: the port; with 0 the kernel chooses one.
     :param arguments: more arguments of the command.
     :param executable: the command; by default this Python's own server.
-    :param timeout: seconds that the start may take.
+    :param timeout: the largest number of seconds that the start can take.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ProcessServer:
         return line
 
     def stop(self) -> None:
-        """End the process. Does nothing if it does not run."""
+        """End the process. It does nothing if the process does not run."""
         process, self._process = self._process, None
         self._hosts = ""
         if process is not None:

@@ -1,12 +1,12 @@
-"""The latest requests of clients, recorded from the start of the command, while this is cheap.
+"""The latest requests of clients, recorded from the start of the command, while the recording is cheap.
 
-* A recorded request costs a few microseconds more. The history may grow by :data:`RATE` entries in a second,
-  on average, and by :data:`ENTRIES` at once: this takes less than 1 % of a core.
+* A recorded request costs a few microseconds more. The history can grow by :data:`RATE` entries in a second,
+  on average, and by :data:`ENTRIES` at once. The recording then takes less than 1 % of a core.
 * When more entries come, nothing is recorded, and no gate is between clients and the engine. The history is
   cleared, because a history with a hole would mislead. After 10 s with few requests the recording begins
   again. The first entry then says why earlier entries are missing.
 * Pings are left out, so that idle clients do not fill the history.
-* Once somebody asks for the history (:meth:`.running.Running.begin_history`), all is recorded.
+* After a request for the history (:meth:`.running.Running.begin_history`), everything is recorded.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ ENTRIES: Final = 2000
 RATE: Final = 1000
 """The highest rate of entries in a second over a long time."""
 _MOST_CLIENTS: Final = 1000
-"""With more connections, nothing is recorded, because each of them is numbered at each beginning."""
+"""The largest number of connections. With more connections nothing is recorded, because each beginning
+numbers each connection."""
 _PAUSE: Final = 1.0
-"""Seconds between two looks at the rate."""
+"""Seconds between two checks of the rate."""
 _QUIET: Final = 10
-"""Recording begins again after this many looks in turn that saw few messages."""
+"""The number of checks in a row that find few messages, after which the recording begins again."""
 _FEWEST: Final = RATE // 10
-"""The allowance of entries for that time. If fewer are left, the rate is too high."""
+"""The allowance of entries for that time. If the allowance is smaller after that time, the rate is too
+high."""
 HOLE: Final = (
     f"the history begins here: before, more than {RATE:,} entries came in a second"
     " (pyzk-server --record all: from the start)"
@@ -46,10 +48,10 @@ HOLE: Final = (
 
 
 class Allowance:
-    """The number of entries that may come now.
+    """The number of entries that can be recorded now.
 
-    :param too_fast: called in the middle of a request, when too many have come.
-    :ivar is_whole: whether everything is recorded now, however fast it comes.
+    :param too_fast: called in the middle of a request when the allowance is used up.
+    :ivar is_whole: whether everything is recorded now, at any rate.
     """
 
     def __init__(self, now: Callable[[], float], too_fast: Callable[[], object]) -> None:
@@ -59,7 +61,7 @@ class Allowance:
         self.begin()
 
     def begin(self) -> None:
-        """Allow as many entries as at the start."""
+        """Reset the allowance to its value at the start."""
         self._left: float = ENTRIES
         self._since = self._now()
 
@@ -105,7 +107,7 @@ class RecentRecorder(WithoutPings):
         self.allowance.spend()
 
     def replay(self, zxid: int, noted: Iterable[tuple[float, str, tuple[Any, ...]]]) -> None:
-        """Record what has happened before.
+        """Record the earlier events.
 
         :param zxid: the server's zxid before that.
         :param noted: the time, the name of a method of this class, and its arguments, of each.
@@ -121,7 +123,7 @@ class RecentRecorder(WithoutPings):
 
 
 class Latest(ABC, Generic[R]):
-    """Makes a server, or an ensemble, record the latest entries while this is cheap.
+    """Makes a server or an ensemble record the latest entries while the recording is cheap.
 
     :param running: the parts, which record nothing yet.
     """
@@ -190,7 +192,7 @@ class Latest(ABC, Generic[R]):
 
 
 class Recent(Latest["Running"]):
-    """Makes a server record the latest entries while this is cheap."""
+    """Makes a server record the latest entries while the recording is cheap."""
 
     def _begin(self) -> RecentRecorder:
         recorder = RecentRecorder(self._running, self._allowance)

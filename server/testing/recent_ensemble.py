@@ -60,7 +60,7 @@ class _RecentHistory(EnsembleHistory):
 
 
 class RecentEnsemble(Latest[RunningEnsemble]):
-    """Makes an ensemble record the latest entries while this is cheap."""
+    """Makes an ensemble record the latest entries while the recording is cheap."""
 
     def _begin(self) -> EnsembleHistory:
         running = self._running

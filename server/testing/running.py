@@ -20,7 +20,7 @@ from .observers import Observer, SessionNames
 from .origin import mark
 
 HISTORY_LIMIT = 20_000
-"""Entries of the history that are kept by default; a request makes two."""
+"""The number of entries of the history that are kept by default. A request makes two entries."""
 _MEMORY_HOST = "127.0.0.1"
 """The address of clients without a socket; their ports are numbers from 1."""
 LATE = "the history begins here: what came before was not recorded (pyzk-server --record all: from the start)"
@@ -29,13 +29,14 @@ LATE = "the history begins here: what came before was not recorded (pyzk-server 
 class Running(Advised):
     """The parts of a running server: for tests of the server itself, and only in its own thread.
 
-    :param record: whether the history is recorded; None: from :meth:`begin_history` on.
+    :param record: whether the history is recorded; None: it is recorded from :meth:`begin_history` on.
     :param history_limit: how many entries are kept.
     :param hostile: the seed of a hostile server (:mod:`.hostile`); None for a friendly one.
     :cvar is_ensemble: False: entries of the history name no server.
     :ivar started: the server's clock at the start, in seconds.
-    :ivar records: whether the whole history is recorded now, and not the latest alone (:mod:`.recent`).
-    :ivar recorder: the recorder of the history; None if nobody needs it.
+    :ivar records: whether the whole history is recorded now, and not only the latest entries
+        (:mod:`.recent`).
+    :ivar recorder: the recorder of the history; None if it is not needed.
     :ivar streams: the connections without a socket.
     :ivar names: the names of sessions.
     :ivar endpoints: host and port of each endpoint, by its name.
@@ -113,7 +114,7 @@ class Running(Advised):
         return (self,)
 
     def leader_first(self) -> list[Running]:
-        """Return this server, the only one. An ensemble begins with its leader."""
+        """Return this server, the only one. The servers of an ensemble begin with the leader."""
         return [self]
 
     # --- who wants to know what happens ------------------------------------------------------------------
@@ -140,21 +141,21 @@ class Running(Advised):
         self.begin_telling().listeners.append(listener)
 
     def stop_listening(self, listener: Listener) -> None:
-        """End :meth:`listen`. Does nothing the second time."""
+        """End :meth:`listen`. The second call does nothing."""
         recorder = self.recorder
         if recorder is not None and listener in recorder.listeners:
             recorder.listeners.remove(listener)
             self.end_telling()
 
     def begin_telling(self) -> Recorder:
-        """Have a recorder from now on, for listeners and observers."""
+        """Add a recorder for listeners and observers, if there is none."""
         if self.recorder is None:
             self.use(self._new_recorder(0))
         assert self.recorder is not None
         return self.recorder
 
     def end_telling(self) -> None:
-        """Have no recorder, if nobody needs it any more."""
+        """Remove the recorder if no listener and no observer needs it."""
         if self.recorder is not None and not (self.recorder.limit or self.recorder.is_heard):
             self.use(None)
 
@@ -174,7 +175,7 @@ class Running(Advised):
         return Recorder(self.service, self.clock.now, self.started, limit)
 
     def use(self, recorder: Recorder | None) -> None:
-        """Use this recorder and no other. It gets the listeners of the one before."""
+        """Replace the recorder with this one. It gets the listeners of the former recorder."""
         if recorder is not None and self.recorder is not None:
             recorder.listeners = self.recorder.listeners
         self.recorder = self.gate.recorder = recorder
@@ -203,7 +204,7 @@ class Running(Advised):
         self.gate.happened()
 
     def reset(self) -> None:
-        """Become like a fresh server, once all connections are closed."""
+        """Reset the server to the state of a fresh one after all connections are closed."""
         self.clock.freeze(self._frozen_at_start)
         now = self.started = self.clock.now()
         self.service.refusing = False
@@ -245,7 +246,7 @@ class Running(Advised):
         self.observe(self.names)
 
     def _attach(self) -> None:
-        """Let the engine pass its transactions to their listeners."""
+        """Let the engine pass its transactions to the listeners."""
         if self.gate.observers or self._followers:
             self.engine.on_txn = self._transaction
         elif self.recorder is not None:

@@ -52,8 +52,8 @@ class _Part(Running):
 class RunningEnsemble(Advised):
     """The parts of a running ensemble, only for its own thread.
 
-    :param record: whether the history is recorded; None: once somebody asks for it.
-    :param history_limit: how many entries are kept, for each server and for all together.
+    :param record: whether the history is recorded; None: it is recorded from the first use on.
+    :param history_limit: the number of entries that are kept for each server, and for all servers together.
     :cvar is_ensemble: True: entries of the history name their server.
     :ivar host: the servers with their sockets.
     :ivar parts: the parts of each server, by number.
@@ -100,7 +100,7 @@ class RunningEnsemble(Advised):
             server.controls = controls_of(number)
 
     def add(self, address: ServerAddress) -> None:
-        """Make a further server. It does not run yet.
+        """Make a further server. The ensemble does not run yet.
 
         :raises OSError: its address cannot be bound.
         """
@@ -137,7 +137,7 @@ class RunningEnsemble(Advised):
     # --- who wants to know what happens ------------------------------------------------------------------
 
     def begin_history(self) -> None:
-        """Record the history of all servers from now on. Does nothing the second time."""
+        """Record the history of all servers from now on. The second call does nothing."""
         is_first = not self.history.limit
         if not self.records:
             self.records = True
@@ -152,7 +152,8 @@ class RunningEnsemble(Advised):
                     part.enter(LATE, kind="note")
 
     def record_latest(self, history: EnsembleHistory) -> None:
-        """Record in this history as many entries as it keeps, of each server and of all together."""
+        """Record in this history. It keeps a number of entries for each server, and the same number for all
+        servers together."""
         history.listeners = self.history.listeners
         self.history = history
         for part in self.parts.values():
@@ -171,7 +172,7 @@ class RunningEnsemble(Advised):
             part.begin_telling()
 
     def stop_listening(self, listener: Listener) -> None:
-        """End :meth:`listen`. Does nothing the second time."""
+        """End :meth:`listen`. The second call does nothing."""
         if listener in self.history.listeners:
             self.history.listeners.remove(listener)
             for part in self.parts.values():

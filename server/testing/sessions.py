@@ -15,10 +15,11 @@ class UnknownSessionError(LookupError):
 class SessionInfo:
     """One session.
 
+    :ivar id: the id of the session.
     :ivar timeout_ms: the negotiated timeout, in milliseconds.
     :ivar peer: address and port of the client; None while it is not connected.
-    :ivar ephemerals: paths of its ephemeral znodes.
-    :ivar watches: paths that its connection watches.
+    :ivar ephemerals: the paths of the session's ephemeral znodes.
+    :ivar watches: the paths that the session's connection watches.
     :ivar server: in an ensemble, the number of the server to which the client is connected; 0 otherwise.
     """
 
@@ -65,4 +66,6 @@ def session_id_of(session: SessionRef) -> int:
             return found
     if hasattr(session, "session_id") or hasattr(session, "client_id"):
         raise UnknownSessionError(f"{session!r} has no session; wait until it is connected")
-    raise TypeError(f"a session is named by its id, a text, its SessionInfo or its client, not {session!r}")
+    raise TypeError(
+        f"a session is named by its id, a text, its SessionInfo or its client; this is {session!r}"
+    )

@@ -1,9 +1,9 @@
-"""The servers that a test has started itself, for the report of its failure. The pytest plugin asks for them.
+"""The servers that a test has started itself, for the report of its failure. The pytest plugin reads them.
 
 * A server is noted when it starts, and stays known after its end: a test that fails leaves the ``async with``
   of its server before pytest hears of the failure.
 * While the thread of a server runs, only that thread reads the server. Afterwards any thread may read it.
-* Only the last servers of a test are kept, and only until its end.
+* Only the last servers of a test are kept, and only until the end of the test.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .host import LocalServer
 
 _MOST: Final = 4
-"""The largest number of shown servers of a test: each keeps its history and its tree."""
+"""The largest number of shown servers of a test. Each server keeps its history and its tree in memory."""
 _LINES: Final = 200
 """Lines of a timeline."""
 
@@ -72,8 +72,8 @@ def forget(running: object) -> None:
 
 
 def started() -> list[tuple[str, Any, Callable[[Callable[[], Any]], Any], bool]]:
-    """Return the noted servers: title, server, a function that calls others in its thread, and whether that
-    is this thread."""
+    """Return the noted servers: for each the title, the server, a function that calls functions in the
+    server's thread, and whether that thread is this thread."""
     here = threading.get_ident()
     return [
         (f"server at {server.hosts}", server, call, thread == here)
@@ -95,7 +95,7 @@ def pictures(servers: list[tuple[str, Any]], last: str, patience: float) -> Iter
     """Return title and text for the report of each server, at any moment: the handler of a signal calls this.
 
     :param servers: the servers of fixtures, by name.
-    :param last: what the last line of the timeline says.
+    :param last: the text of the last line of the timeline.
     :param last: the last line of the timeline.
     """
     asked: list[tuple[str, Callable[[], Any]]] = [
@@ -147,7 +147,7 @@ def interruptible() -> Iterator[None]:
 def sections(name: str, server: Any, last: str = TEST_ENDED) -> list[tuple[str, str]]:
     """Return title and text for the report of a server or an ensemble.
 
-    :param last: what the last line of the timeline says.
+    :param last: the text of the last line of the timeline.
     """
     from .controls.history import timeline_of
     from .ending import ending

@@ -1,10 +1,10 @@
-"""Copies of the whole tree, for test suites that prepare much and change little.
+"""Copies of the whole tree, for test suites that prepare many znodes and change few of them.
 
-A synchronous control takes or restores a snapshot in one go. :func:`take` and :func:`bring_back` do it in
-steps, so that
-clients are served meanwhile; :mod:`...core.replacing` says what they see. A server that keeps a log has the
-new tree in a file then: most of it is written before. In an ensemble each server has a copy of the tree, made
-before (:meth:`Snapshot.copied`), and replaces its own in one go. So does a server that keeps digests.
+A synchronous control takes or restores a snapshot in one step. :func:`take` and :func:`bring_back` do the
+same in several steps, so that clients are served meanwhile; :mod:`...core.replacing` says what they see. A
+server with a log also writes the new tree to a file; most of the file is written before the tree is replaced.
+In an ensemble each server gets its own copy of the tree, made before (:meth:`Snapshot.copied`), and replaces
+its tree in one step. A server that keeps digests does the same.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def size_of(tree: DataTree) -> int:
 
 @attrs.frozen(eq=False, repr=False)
 class Snapshot:
-    """A copy of a tree, made by ``snapshot()``. ``restore()`` takes it any number of times, on any server.
+    """A copy of a tree, made by ``snapshot()``. ``restore()`` can use it any number of times, on any server.
 
     :ivar zxid: the zxid of the tree when it was copied.
-    :ivar bytes: the memory that the copy takes, estimated.
+    :ivar bytes: the estimated number of bytes of memory that the copy takes.
     """
 
     zxid: int
@@ -51,13 +51,15 @@ class Snapshot:
 
     @classmethod
     def of(cls, engine: Engine) -> Snapshot:
+        """Return a copy of the tree that an engine serves."""
         tree = engine.tree
         root = copy_tree(tree.nodes["/"])
         return cls(engine.zxid, size_of(tree), root, len(tree) - 1, frozenset(tree.ephemerals))
 
     @classmethod
     def served(cls, engine: Engine) -> Snapshot:
-        """Return the tree itself, which still changes. Forget it when the server no longer serves it."""
+        """Return the tree itself, which still changes. Forget the tree when the server no longer serves
+        it."""
         tree = engine.tree
         return cls(engine.zxid, size_of(tree), tree.nodes["/"], len(tree) - 1, frozenset())
 
@@ -116,7 +118,7 @@ def bring_back(
 ) -> Generator[None, None, replacing.Steps]:
     """Restore the tree: prepare it in steps, and replace it in the last step.
 
-    :param about_to: called at the beginning of the last step.
+    :param about_to: the function that is called at the beginning of the last step.
     :returns: a generator that frees the replaced tree, in steps.
     """
     while True:

@@ -2,13 +2,13 @@
 
 * Each request is a span of its own trace, from its arrival to its reply. If its connection ends before that,
   the span says so. Pings make no spans.
-* A transaction of a session makes one span, where it is known first. A server of an ensemble that lags enters
-  it later.
-* A session is a resource. Its beginning and its end are spans without a length, and so is each watch event. A
-  watch event links to the span of the write, or of the end of the session, that has caused it.
+* A transaction of a session makes one span, at the server that applies it first. A server of an ensemble that
+  lags records it later.
+* A session is a resource. The beginning of a session, its end, and each watch event are spans without a
+  length. A watch event links to the span of the write, or of the end of the session, that has caused it.
 * The server puts spans into a queue of at most :data:`MOST` and never waits. A thread sends them. A span that
   finds the queue full, or that the collector does not take, is lost and counted.
-* Secrets are not sent: auth packets do not pass the recorder. Data of znodes are not sent either.
+* Secrets are not sent, because auth packets do not pass the recorder. The data of znodes is not sent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BATCH: Final = 500
 _REST: Final = 0.2
 """Seconds for which a batch may grow."""
 _PATIENCE: Final = 5.0
-"""Seconds that the collector has for an answer, and for the remaining spans at the end."""
+"""Seconds in which the collector must answer, and seconds for the remaining spans at the end."""
 _MOST_OPEN: Final = 10_000
 """The largest number of remembered requests without a reply, and of remembered causes of events."""
 _SERVER, _PRODUCER = 2, 4
@@ -60,7 +60,7 @@ class Span:
 
     :ivar resource: the id of its session, and its name.
     :ivar ids: the ids of its trace and of the span.
-    :ivar start: ns since the epoch; so is ``end``.
+    :ivar start: the time at which the span begins, in ns since the epoch; ``end`` has the same unit.
     :ivar error: the error; empty for none.
     :ivar link: the ids of its cause.
     """
@@ -143,7 +143,7 @@ class Exporter:
         if "@" in parts.netloc:  # not shown: it may hold a password
             raise ValueError("leave out the user and the password of the collector's URL: they are not sent")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"a collector has a URL such as http://127.0.0.1:4318, not {url!r}")
+            raise ValueError(f"the URL of a collector must be like http://127.0.0.1:4318, not {url!r}")
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
         self._path = parts.path if parts.path.strip("/") else _PATH
         if parts.query:
@@ -177,7 +177,7 @@ class Exporter:
         try:
             self._queue.put(None, timeout=_PATIENCE)
         except queue.Full:
-            logger.debug("the collector of spans takes nothing")
+            logger.debug("the collector of spans does not accept the spans")
         self._thread.join(max(0.0, until - time.monotonic()))
         if self._thread.is_alive():
             self._refused += self._queued - self.sent - self._lost
@@ -235,7 +235,7 @@ class Spans:
         running.listen(self._listen)
 
     def stop(self) -> None:
-        """Make no more spans. Does nothing the second time."""
+        """Make no more spans. The second call does nothing."""
         self._running.stop_listening(self._listen)
 
     def _listen(self, entry: Entry) -> None:
@@ -287,8 +287,8 @@ class Spans:
             self._put(entry, entry.op or "request", _SERVER, start, now, error=f"no reply: {over.text}")
 
     def _cause(self, zxid: int) -> _Ids:
-        """Return the ids of the span of the request that took this zxid. An event may come before that span
-        ends."""
+        """Return the ids of the span of the request that took this zxid. An event may be sent before that
+        span ends."""
         if zxid not in self._causes:
             self._causes[zxid] = _new_ids()
             if len(self._causes) > _MOST_OPEN:

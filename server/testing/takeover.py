@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def controls_of(server: Server) -> Controls:
-    """Return the controls of a server, which may belong to an ensemble. Its history is recorded once
-    somebody asks for it."""
+    """Return the controls of a server, which may belong to an ensemble. The history is recorded from the
+    first use of a control that needs the history."""
     if isinstance(server.controls, FromStart):
         server.controls = LocalServer(server.controls.running())
     if server.controls is None:

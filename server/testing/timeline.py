@@ -1,8 +1,8 @@
 """The history as text: one column per session, time downwards. A failing test shows it. The rules:
 
-* It is cut before it is drawn: only the last lines are kept, at most 1 MiB, and only the sessions in these
-  lines have columns. With more than 12 sessions, or more than fit into the given width, there are no
-  columns: each line names its session.
+* The history is cut before it is drawn: only the last lines are kept, at most 1 MiB. Only the sessions in
+  these lines have columns. If there are more than 12 sessions, or more than the given width has room for,
+  there are no columns. Then each line names its session.
 * One line per entry. A reply is in the line of its request (``get_data /x -> ..``) if nothing of that
   connection came between them; a new session is in the line of its connection.
 * The time is in seconds since the start of the server. It is left out if it equals the time of the line
@@ -81,12 +81,12 @@ def drawing(
 
     :param by_epoch: whether zxids are shown as epoch and counter.
     :param zxid_base: subtracted from every zxid shown, so that they are small numbers.
-    :param named: names of sessions; sessions without a name get letters.
+    :param named: the names of sessions. Sessions without a name get letters.
     :param sessions: the ids of the sessions whose lines are shown; all by default.
     :param pings: whether pings are shown.
-    :param width: the width in characters, at least 60. By default it is 120, or as much as the columns need,
-        of which each has at least 32.
-    :param limit: show at most this many lines, the last ones.
+    :param width: the width in characters, at least 60. The default is 120, or the width that the columns
+        need; each column has at least 32.
+    :param limit: the largest number of shown lines; the last ones are shown.
     :param ending: makes further lines, given the names of the sessions.
     """
     lines = _Lines(limit)
@@ -185,7 +185,7 @@ class _Lines:
 
     :param limit: the number of kept lines; None for as many as can be drawn.
     :ivar kept: by number.
-    :ivar count: how many there are in all.
+    :ivar count: the number of all sessions.
     """
 
     def __init__(self, limit: int | None) -> None:

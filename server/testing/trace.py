@@ -2,9 +2,9 @@
 
 * A :class:`Tracer` listens to a server, filters the entries, measures how long each request takes, and
   passes lines on.
-* A reply names its request, so that a line can be read alone. For a refused request the line says why: the
-  ACL and the client's identities, or the setting that switches the operation off.
-* Pings are left out unless they are asked for by name.
+* A reply names its request, so that a line can be read alone. The line of a refused request has the reason:
+  the ACL and the client's identities, or the setting that disables the operation.
+* Pings are left out unless they are selected by name.
 * Secrets are not shown: auth packets do not pass the recorder, and digests of ACLs are masked.
 * Text from clients is escaped: it can neither forge lines nor control a terminal.
 """
@@ -53,15 +53,15 @@ _COLOURS = {"request": "36", "reply": "32", "event": "35", "fault": "31", "sessi
 """Foreground colours of ANSI terminals. A refused request has the colour of a fault."""
 _DIM = "2"
 _MOST_OPEN = 10_000
-"""The largest number of requests whose start is remembered. Requests whose replies are lost would stay for
-ever."""
+"""The largest number of requests whose start is remembered. Requests with lost replies would stay in memory
+for ever."""
 
 
 @attrs.frozen
 class Selection:
-    """The selection of a trace. An entry without a selected property is left out.
+    """The selection of a trace. If a property is selected, an entry without this property is left out.
 
-    :ivar ops: names of operations; empty for all but pings.
+    :ivar ops: the names of operations; empty for all operations except pings.
     :ivar pattern: the pattern that the path, or one of several paths, must match.
     :ivar session: a session's id.
     :ivar server: the number of a server of an ensemble.
@@ -80,7 +80,7 @@ class Selection:
         session: int | None = None,
         server: int | None = None,
     ) -> Selection:
-        """:raises ValueError: for a word that is no operation."""
+        """:raises ValueError: a word is not an operation."""
         return cls(frozenset(map(operation_name, ops)), None if path is None else Glob(path), session, server)
 
     def wants(self, entry: Entry) -> bool:
@@ -104,8 +104,9 @@ class Traced:
     """An entry, with the facts that only the trace knows.
 
     :ivar at: seconds since the epoch.
-    :ivar seconds: from the request to its reply, with the delays by a test; None for other entries.
-    :ivar of_ensemble: whether a line says at which server of an ensemble it happened.
+    :ivar seconds: the seconds from the request to its reply, with the delays of a test; None for other
+        entries.
+    :ivar of_ensemble: whether a line names the server of the ensemble.
     """
 
     entry: Entry
@@ -137,7 +138,7 @@ class Traced:
         return f"\x1b[{_DIM}m{stamp} {where}\x1b[0m \x1b[{colour}m{said}\x1b[0m"
 
     def as_fields(self) -> Mapping[str, Any]:
-        """The same for programs, without empty fields. Sessions and zxids are text, because many readers
+        """The same for programs, without empty fields. Sessions and zxids are text, because many JSON parsers
         would round such numbers."""
         entry, whole = self.entry, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self.at))
         fields: dict[str, Any] = {
@@ -199,7 +200,7 @@ class Tracer:
         running.listen(self._listen)
 
     def stop(self) -> None:
-        """Trace no more. Does nothing the second time."""
+        """Trace no more. The second call does nothing."""
         self._running.stop_listening(self._listen)
 
     def _listen(self, entry: Entry) -> None:
@@ -226,7 +227,8 @@ def tell_past(running: Running | RunningEnsemble, selection: Selection, most: in
 
 
 class Trace:
-    """The trace of the command, on a file descriptor. Lines that nobody reads in time are lost and counted.
+    """The trace of the command, on a file descriptor. Lines that the reader does not read in time are lost
+    and counted.
 
     :param style: one of :data:`FORMATS`.
     """
@@ -239,7 +241,7 @@ class Trace:
 
     @classmethod
     def to(cls, file: str | None, selection: Selection, style: str) -> Trace:
-        """Append the trace to a file, which only its owner may read; or send it to standard output.
+        """Append the trace to a file, which only its owner can read, or send the trace to standard output.
 
         :raises OSError: if that is impossible.
         """
@@ -265,5 +267,5 @@ class Trace:
         self._lines.flush()
 
     def close(self) -> None:
-        """Give the reader a second for the waiting lines."""
+        """Wait at most one second for the reader to read the waiting lines."""
         self._lines.close()

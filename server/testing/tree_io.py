@@ -1,4 +1,4 @@
-"""The contents of the tree in the form of a test: load, read and compare them. The rules:
+"""Functions that load, read and compare the contents of the tree, in the form that tests use. The rules:
 
 * Contents are a mapping of paths or names to data. Use a :class:`Node` for a znode that has more than data:
   an ACL, a kind, children. ``...`` stands for a znode with any data.
@@ -66,7 +66,7 @@ def _as_acl(entries: Iterable[ACL]) -> tuple[ACL, ...]:
 
 def _check_ttl(node: Node, attribute: attrs.Attribute[int], ttl: int) -> None:
     if type(ttl) is not int or not 0 <= ttl < 2**63:
-        raise ValueError(f"ttl is a number of ms, not {ttl!r:.50}")
+        raise ValueError(f"ttl must be a number of ms, not {ttl!r:.50}")
 
 
 @attrs.frozen(kw_only=True)
@@ -74,11 +74,11 @@ class Node:
     """A znode with more than its data: ACL, kind, children.
 
     :ivar data: bytes, or text to be encoded as UTF-8; None is null.
-    :ivar acl: its access control list; by default everyone may do everything.
+    :ivar acl: the access control list of the znode; by default everyone has all permissions.
     :ivar kind: ``persistent``, ``ephemeral``, ``container`` or ``ttl``.
-    :ivar owner: the id of the session that an ephemeral belongs to.
-    :ivar ttl: the TTL in ms, of a TTL znode; these need ``extended_types=True``.
-    :ivar children: the znodes below it, by name. Not filled in by ``dump``.
+    :ivar owner: the id of the session that owns an ephemeral.
+    :ivar ttl: the TTL of a TTL znode, in ms. TTL znodes need ``extended_types=True``.
+    :ivar children: the znodes below the znode, by name. Not filled in by ``dump``.
     """
 
     data: bytes | None = attrs.field(default=b"", converter=_as_bytes)
@@ -94,23 +94,26 @@ class Node:
         """
         for name, value, kind in (("ttl", self.ttl, "ttl"), ("owner", self.owner, "ephemeral")):
             if value and self.kind != kind:
-                raise ValueError(f"{name} is for the kind {kind}, this one is {self.kind}")
+                raise ValueError(
+                    f"{name} is only for znodes of the kind {kind}, but this znode is of the kind {self.kind}"
+                )
 
 
 Contents: TypeAlias = "bytes | str | Node | Mapping[str, Contents] | None"
-"""A znode in :func:`flatten`'s input: its data, a :class:`Node`, or the znodes below it, by name."""
+"""A znode in :func:`flatten`'s input: its data, a :class:`Node`, or the znodes below the znode, by name."""
 Flat: TypeAlias = "dict[str, Node | bytes | EllipsisType | None]"
 """Znodes by path. ``...`` stands for a znode with any data."""
 
 
 def flatten(tree: Mapping[str, Any], base: str = "/") -> Flat:
-    """Bring a nested dict, or one from path to data, or a mixture, into one form, parents before children.
+    """Convert a nested dict, a dict from path to data, or a mixture of both to one form, parents before
+    children.
 
     Znodes that are only named as parents of other znodes become ``...``.
 
     :param base: the path at which names without a leading ``/`` start.
-    :raises BadArgumentsError: a path is malformed, or not at or below ``base``; or the paths of such parents
-        take more than 64 MiB.
+    :raises BadArgumentsError: a path is malformed, or not at or below ``base``; or the paths of parents that
+        are only named take more than 64 MiB.
     :raises TypeError: a value cannot be a znode.
     """
     return finish(flattening(tree, base))
@@ -180,8 +183,8 @@ def _ancestors(path: str, base: str) -> Iterator[str]:
 
 
 def read(tree: DataTree, base: str = "/") -> dict[str, Node]:
-    """Return every znode below ``base``, by path in sorted order. The server's own are left out, and so is
-    the root as long as it holds no data."""
+    """Return every znode below ``base``, by path in sorted order. The server's own znodes are left out. The
+    root is left out if it has no data."""
     found: dict[str, Node] = {}
     top = tree.nodes.get(base)
     if top is None:
@@ -196,9 +199,9 @@ def read(tree: DataTree, base: str = "/") -> dict[str, Node]:
 
 
 def walk(tree: DataTree, path: str) -> Iterator[tuple[str, Znode]]:
-    """Yield a znode and all below it.
+    """Yield a znode and all znodes below it.
 
-    The tree may change meanwhile: a new znode may be left out, and a deleted one may be yielded.
+    If the tree changes meanwhile, a new znode may be left out, and a deleted znode may be yielded.
     """
     top = tree.find(path)
     waiting = [] if top is None else [(path, top)]
@@ -231,10 +234,10 @@ def kind_of(node: Znode) -> NodeKind:
 
 
 def nested(nodes: Mapping[str, Node]) -> dict[str, Any]:
-    """Bring znodes into the nested form: data at the leaves. A znode with children is a dict or, with data,
-    a :class:`Node`.
+    """Convert znodes to the nested form, with data at the leaves. A znode with children is a dict or, with
+    data, a :class:`Node`.
 
-    :param nodes: one znode and all below it, parents before children.
+    :param nodes: one znode and all znodes below it, parents before children.
     """
     below: dict[str, dict[str, Any]] = {}  # by path: the names of its children, the last one first
     parent = ""
@@ -354,7 +357,7 @@ def load(engine: Engine, nodes: Flat, now: int) -> None:
     """Create the znodes, or replace the data of those that exist; watches fire.
 
     One transaction creates all of them, except ephemerals, which take one transaction for each owner. If one
-    create is refused, nothing of its transaction happens.
+    create is refused, the whole transaction is refused.
 
     :raises ZooKeeperError: the error that a client would get.
     :raises ValueError: an ephemeral's owner is not a session, an existing znode has another kind, or a znode
@@ -390,7 +393,8 @@ def loading(engine: Callable[[], Engine], nodes: Flat, now: Callable[[], int]) -
 
 
 _Prepared: TypeAlias = tuple[bool, int, bytes]
-"""Whether a znode exists, its owner, and the operation that makes it as wanted; None if it is already."""
+"""Return whether a znode exists, its owner, and the operation that creates or changes it; None if nothing
+must change."""
 
 
 def _prepare(engine: Engine, path: str, wanted: Any) -> _Prepared:
@@ -448,17 +452,17 @@ _SEQUENTIAL: Mapping[str, tuple[CreateMode, CreateMode]] = {
 
 
 def commit(engine: Engine, owner: int, operations: Mapping[str, MultiOp], now: int) -> list[MultiResult]:
-    """Carry out operations as one transaction of a session. ACLs are not checked.
+    """Execute operations as one transaction of a session. ACLs are not checked.
 
     :param owner: the id of the session; 0 for none.
-    :raises ZooKeeperError: the error that a client would get; then nothing has happened.
+    :raises ZooKeeperError: the error that a client would get. The tree is then unchanged.
     """
     body = _carry_out(engine, owner, list(operations), encode_multi(operations.values()), now)
     return decode_results(body)
 
 
 def _carry_out(engine: Engine, owner: int, paths: Sequence[str], request: bytes, now: int) -> bytes:
-    """Carry out the operations of a request, and return the reply.
+    """Execute the operations of a request, and return the reply.
 
     :raises ZooKeeperError: as :func:`commit`.
     """

@@ -1,8 +1,9 @@
 """A test in virtual time that waits for something that never comes.
 
 Under ``autojump_clock`` time jumps to the next deadline whenever all tasks wait. Connected clients always
-have a deadline: their next ping. So such a test does not stop, but spins through centuries. This module ends
-it once clients have only pinged for a day of virtual time, some seconds of real time.
+have a deadline: their next ping. Such a test would not stop. Its clock would run through centuries. This
+module ends such a test after clients have only pinged for a day of virtual time, which takes some seconds of
+real time.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class _Idleness(Observer):
 def ended(controls: HistoryControls, patience: float) -> Iterator[None]:
     """End the block if it waits in vain in virtual time.
 
-    :raises NotInTime: the block waited in vain; the error has the timeline of that moment.
+    :raises NotInTime: the block waited in vain. The error has the timeline of that moment.
     """
     if not _is_virtual() or math.isinf(patience):
         yield
@@ -84,7 +85,7 @@ def ended(controls: HistoryControls, patience: float) -> Iterator[None]:
 
 
 def _is_virtual() -> bool:
-    """Whether time jumps by itself when all tasks wait."""
+    """Return whether time jumps by itself when all tasks wait."""
     testing = sys.modules.get("trio.testing")
     clock = trio.lowlevel.current_clock()
     return (

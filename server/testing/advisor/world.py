@@ -32,8 +32,8 @@ class Exchange:
     :ivar zxid: the zxid of the reply. For a write it is the write's own zxid; for a read it is the last zxid
         that the server had applied.
     :ivar asked: the operations of the request; a multi has several.
-    :ivar err: the error code of the reply, or of the refused operation of a multi; None if the connection
-        ended before the reply.
+    :ivar err: the error code of the reply, or the error code of the refused operation of a multi; None if the
+        connection ended before the reply.
     :ivar refused: the operation to which the error code belongs.
     :ivar size: the size of the request, in bytes.
     :ivar reply_size: the size of the reply, in bytes.

@@ -81,7 +81,7 @@ def control(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P
 
 
 def verb(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
-    """Make a method a verb of an ensemble: its arguments are checked before the method does anything."""
+    """Make a method a verb of an ensemble. The arguments are checked before the method runs."""
     checks, signature = VERBS[method.__name__], inspect.signature(method)
 
     @short
@@ -134,7 +134,7 @@ class Base(ABC):
     @property
     @abstractmethod
     def _time(self) -> tuple[Clock, float]:
-        """The clock, and its time at the start, in seconds."""
+        """The clock, and the time of the clock at the start, in seconds."""
 
     @abstractmethod
     def _next_stop(self, until: float, keep_alive: bool) -> float:
@@ -180,10 +180,10 @@ def advancing(
     everything that was due has happened. If another task also advances the clock, the two times add up.
 
     :param controls: the controls of the servers.
-    :param seconds: how far to advance the clock.
+    :param seconds: the number of seconds by which the clock advances.
     :param keep_alive: whether connected clients count as if they had sent their pings on time.
     :param within: the seconds of work after which a long step is cut into several steps.
-    :raises ValueError: ``seconds`` is negative, or more than 30 years.
+    :raises ValueError: ``seconds`` is negative or longer than 30 years.
     """
     if not 0 <= seconds <= FURTHEST:
         raise ValueError(f"seconds must be from 0 to {FURTHEST:,}, not {seconds}")

@@ -35,7 +35,8 @@ from .waits import WaitControls
 
 @attrs.frozen(eq=False)
 class NemesisRun:
-    """A running nemesis. As a context manager, it ends the nemesis and heals all faults at its end.
+    """A running nemesis. As a context manager, the result ends the nemesis and heals all faults at the end of
+    the block.
 
     :ivar done: the faults so far, in words.
     """
@@ -159,7 +160,7 @@ class EnsembleControls(WaitControls):
 
     @control
     def applied(self, server: ServerRef) -> int:
-        """Return the last zxid that a server has applied. Its reads show the tree at this zxid."""
+        """Return the last zxid that a server has applied. Reads at this server show the tree at this zxid."""
         return self._member(server).engine.zxid
 
     @control
@@ -180,7 +181,7 @@ class EnsembleControls(WaitControls):
 
     @control
     def outstanding(self, server: ServerRef) -> int:
-        """Return how many requests wait at a server. Most of them wait for the log."""
+        """Return how many requests wait at a server. Most of these requests wait for the log."""
         return self._member(server).service.outstanding()
 
     @control
@@ -564,7 +565,7 @@ class EnsembleControls(WaitControls):
         """Advance the clock of all servers. At the return, everything that was due by then has happened.
 
         :param keep_alive: whether to treat connected clients as if they had sent their pings on time.
-        :raises ValueError: ``seconds`` is negative, or more than 30 years.
+        :raises ValueError: ``seconds`` is negative or longer than 30 years.
         """
         self.clock.advance(seconds, keep_alive=keep_alive)
 

@@ -35,7 +35,7 @@ class HistoryControls(Base):
 
     @control
     def advice(self) -> list[Finding]:
-        """List what clients do wrong and how to do it right, as the history shows it (docs/advisor.md).
+        """List what clients do wrong in the history, and how to do it right (docs/advisor.md).
 
         The first call reads the whole history, and a later call reads the new entries. A call does not see
         entries that the history has already dropped. The list is empty with ``record=False``.
@@ -72,7 +72,7 @@ class HistoryControls(Base):
 
     @control
     def note(self, text: str) -> None:
-        """Write a line into the history. The timeline then shows this line."""
+        """Write a line into the history. The timeline shows the line."""
         self._enter(text, kind="note")
 
     @control

@@ -72,7 +72,7 @@ class MessageControls(ServerBase):
 
     @control
     def release(self, *numbers: int) -> None:
-        """Release held messages in the given order. With another order, a test reorders the messages.
+        """Release held messages in the given order. A test reorders messages by another order of the numbers.
 
         Messages that only waited behind a message follow it.
 
@@ -86,7 +86,8 @@ class MessageControls(ServerBase):
 
     @control
     def lose(self, *numbers: int) -> None:
-        """Drop held messages, as if the network had lost them. Messages that waited behind them pass.
+        """Drop held messages, as if the network had lost them. Messages that waited behind the dropped
+        messages pass.
 
         A connection whose handshake is lost never gets an answer.
 

@@ -38,7 +38,7 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
         When the call returns, everything that was due by then has happened.
 
         :param keep_alive: whether to treat connected clients as if they had sent their pings on time.
-        :raises ValueError: ``seconds`` is negative, or more than 30 years.
+        :raises ValueError: ``seconds`` is negative or longer than 30 years.
         """
         self.clock.advance(seconds, keep_alive=keep_alive)
 
@@ -112,7 +112,7 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @control
     def restart(self, *, keep_data: bool) -> None:
-        """Restart the server, as clients see it: it closes every connection, then accepts new connections.
+        """Simulate a restart of the server: close every connection, then accept new connections.
 
         The restart ends pauses and refusals. Faults and the history stay.
 
@@ -136,7 +136,7 @@ class Controls(SessionControls, EndpointControls, FaultControls, MessageControls
 
     @control
     def reset(self) -> None:
-        """Make the server like a fresh server on the same port.
+        """Reset the server to the state of a fresh server on the same port.
 
         The server then has no znodes, sessions, connections, faults, holds, pauses, names of sessions or
         history. Its time counts from 0 again. Endpoints stay open, but their cuts, pauses and delays end.

@@ -16,7 +16,7 @@ from ..sessions import SessionInfo, SessionRef
 from .base import ServerBase, control
 
 _ENTRY = 50
-"""The bytes that each path counts in addition to its own length."""
+"""The bytes that are counted for each path in addition to its length."""
 MOST_PATHS = 2**18
 """The largest number of bytes of paths of each kind, for one session in an answer over HTTP."""
 _SHOWN = 20
@@ -175,9 +175,9 @@ def info_of(
 ) -> SessionInfo:
     """Return a session's :class:`SessionInfo`.
 
-    :param size: the largest number of bytes of paths of each kind, roughly. The first paths are returned;
-        None returns all paths.
-    :param others: the other servers of an ensemble, to which the client may be connected.
+    :param size: the largest number of bytes, roughly, of the paths of each kind. The first paths are
+        returned; None returns all paths.
+    :param others: the other servers of the ensemble, because the client can be connected to any of them.
     """
     at, client = _client_of(running, session, others)
     peer = client.peer if isinstance(client, Connection) else None
@@ -190,7 +190,8 @@ def info_of(
 def _client_of(running: Running, session: Session, others: Iterable[Running]) -> tuple[Running, Any]:
     """Return the connection of a session, and the server that has this connection.
 
-    :param others: the other servers of an ensemble, which are asked if the first server has no connection.
+    :param others: the other servers of the ensemble, which are searched if the first server has no
+        connection.
     """
     client = running.engine.client_of(session)
     if isinstance(client, Connection):
@@ -217,9 +218,10 @@ def _cut(paths: Iterable[str], size: int | None) -> tuple[str, ...]:
 
 
 def leak_of(running: Running, session: Session, others: Iterable[Running] = ()) -> str:
-    """Describe a session that a client has not closed. The cost does not grow with its znodes and watches.
+    """Describe a session that a client has not closed. The cost does not grow with the znodes and the watches
+    of the session.
 
-    :param others: the other servers of an ensemble, to which the client may be connected.
+    :param others: the other servers of the ensemble, because the client can be connected to any of them.
     """
     at, client = _client_of(running, session, others)
     ephemerals: Collection[str] = running.engine.tree.ephemerals.get(session.id, {})

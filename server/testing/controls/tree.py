@@ -139,7 +139,7 @@ def load_steps(
     flat = yield from tree_io.flattening(tree)
     if len(flat) > most:
         raise ValueError(
-            f"a request may load at most {most:,} znodes, not {len(flat):,}: use several requests, "
+            f"a request can load at most {most:,} znodes, not {len(flat):,}: use several requests, "
             "or POST /import, which writes in parts"
         )
     controls._receive()

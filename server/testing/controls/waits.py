@@ -32,7 +32,7 @@ class _Absent:
 
 
 _ABSENT: Final = _Absent()
-"""The default of ``data``. It cannot be None, because None is data, too."""
+"""The default of ``data``. This value cannot be None, because None is data too."""
 
 
 class WaitControls(HistoryControls):
@@ -44,7 +44,7 @@ class WaitControls(HistoryControls):
 
     @abstractmethod
     def _wait(self, wait: Callable[[], Awaitable[None]]) -> Any:
-        """Run a wait in the thread of the servers. Return at its end, or return an awaitable."""
+        """Run a wait in the thread of the servers. Return at the end of the wait, or return an awaitable."""
 
     def wait_for(
         self,
@@ -124,7 +124,7 @@ async def _count_past(wait: Any) -> None:
 
 
 def in_vain(condition: Condition, timeout: float) -> str:
-    """Return the message of a wait that has timed out: the condition, and the present state instead."""
+    """Return the message of a wait that has timed out: the condition, and the present state."""
     return f"waited {timeout:g} s for {condition.words}; {condition.instead()}"
 
 

@@ -118,7 +118,10 @@ def test_the_history_is_recorded_from_the_start(flags: list[str], says: list[str
     [
         (["--trace-op", "destroy"], "--trace-op: unknown op 'destroy'; there are: add_watch"),
         (["--trace-session", "me"], "--trace-session"),
-        (["--otlp", "there"], "--otlp: a collector has a URL such as http://127.0.0.1:4318, not 'there'"),
+        (
+            ["--otlp", "there"],
+            "--otlp: the URL of a collector must be like http://127.0.0.1:4318, not 'there'",
+        ),
         (["--trace-format", "xml"], "--trace-format"),
         (["--trace-file", "/nowhere/trace"], "cannot write to /nowhere/trace: No such file or directory"),
     ],

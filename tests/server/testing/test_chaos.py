@@ -296,9 +296,9 @@ async def test_a_fault_and_chaos_both_count_and_one_of_them_acts() -> None:
     ("given", "words"),
     [
         ({}, "at least one fault"),
-        ({"disconnect": 1.5}, "disconnect is a probability from 0 to 1, not 1.5"),
-        ({"refuse": -0.1}, "refuse is a probability"),
-        ({"silence": float("nan")}, "silence is a probability"),
+        ({"disconnect": 1.5}, "disconnect must be a probability from 0 to 1, not 1.5"),
+        ({"refuse": -0.1}, "refuse must be a probability"),
+        ({"silence": float("nan")}, "silence must be a probability"),
         ({"disconnect": 0.5, "longest": -1.0}, "longest"),
         ({"disconnect": 0.5, "op": "nonsense"}, "nonsense"),
     ],

@@ -402,7 +402,7 @@ def test_where_nobody_can_press_enter_nothing_is_held(pytester: pytest.Pytester)
     assert "it is not held: standard input is neither terminal nor pipe" in done.stdout
     assert "it is held" not in done.stdout
     ended = subprocess.run(command, input="", capture_output=True, text=True, timeout=60)
-    assert "It is held no longer: standard input has ended." in ended.stdout
+    assert "The test is not held any longer: standard input has ended." in ended.stdout
 
 
 def test_workers_of_xdist_hold_nothing_and_that_is_said(pytester: pytest.Pytester) -> None:

@@ -157,7 +157,7 @@ async def test_a_collector_that_refuses(collector: Collector, caplog: pytest.Log
 
 @pytest.mark.parametrize("url", ["127.0.0.1:4318", "ftp://there", "http://"])
 def test_what_is_no_collector(url: str) -> None:
-    with pytest.raises(ValueError, match="a collector has a URL such as"):
+    with pytest.raises(ValueError, match="the URL of a collector must be like"):
         Exporter(url)
 
 
@@ -220,7 +220,7 @@ async def test_a_session_begins_once_where_servers_lag(collector: Collector) -> 
 
 @pytest.mark.parametrize("opening", [open_server, open_ensemble])
 async def test_a_wrong_collector_is_refused(opening: Any) -> None:
-    with pytest.raises(ValueError, match="a collector has a URL such as http://"):
+    with pytest.raises(ValueError, match="the URL of a collector must be like http://"):
         async with opening(otlp="there"):
             pass
     with pytest.raises(TypeError, match="otlp must be"):
