@@ -102,8 +102,6 @@ def test_the_examples(
     monkeypatch.setenv("PYZK_HOSTS", environment["PYZK_HOSTS"])
     monkeypatch.chdir(tmp_path)  # one verb writes files
     for block in BLOCKS:
-        if "pyzk ensemble" in block:
-            continue
         shown, behind = "", []
         for line in block.splitlines(keepends=True):
             if line.startswith("$ ") and line.rstrip().endswith("&"):
@@ -121,18 +119,6 @@ def test_the_examples(
 def test_the_examples_with_an_ensemble(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with EmbeddedEnsemble(3, clock="frozen") as ensemble:
-        monkeypatch.setenv("PYZK_HOSTS", ensemble.hosts)
-        client = KazooClient(ensemble[1].hosts)
-        client.start()
-        client.set_hosts(ensemble.hosts)
-        client.create("/app/leader", ephemeral=True, makepath=True)
-        (block,) = [block for block in BLOCKS if "pyzk ensemble" in block]
-        check(block, capsys)
-        assert client.retry(client.exists, "/app/leader") is not None
-        assert [session.connected for session in ensemble[2].sessions()] == [True]
-        client.stop()
-        client.close()
     with EmbeddedEnsemble(3, observers=1, clock="frozen") as ensemble:
         monkeypatch.setenv("PYZK_HOSTS", ensemble.hosts)
         (block,) = OF_ENSEMBLE
@@ -160,5 +146,5 @@ def has_begun(command: str, server: EmbeddedServer) -> bool:
 
 
 def test_there_are_examples_of_all_verbs() -> None:
-    used = set(re.findall(r"pyzk (?:--hosts \S+ )?([a-z]+)", "\n".join(BLOCKS)))
+    used = set(re.findall(r"pyzk (?:--hosts \S+ )?([a-z]+)", "\n".join([*BLOCKS, *OF_ENSEMBLE])))
     assert set(VERBS) - used == {"completion"}
