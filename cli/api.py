@@ -28,7 +28,7 @@ _PATIENCE = 60.0
 """Seconds to wait for an answer: advancing the clock may take long."""
 _RECEIVE = 64 * 1024  # bytes
 _CLIENTS = 1000
-"""The largest number of sessions whose programs are requested: a server returns this many at once."""
+"""The largest number of sessions whose descriptions are requested: a server returns this many at once."""
 _STATUSES: Mapping[int, Status] = {
     400: Status.USAGE,
     401: Status.FORBIDDEN,
@@ -165,16 +165,15 @@ async def api(context: Context, *, of_all: bool = False) -> AsyncIterator[Api]:
         yield found
 
 
-async def programs(context: Context) -> dict[str, str]:
-    """Return the programs behind sessions, by session. Only a pyzk-server on the machine of the programs
-    knows them."""
-    found: dict[str, str] = {}
+async def clients(context: Context) -> dict[str, Any]:
+    """Return the descriptions of the sessions, by session. Only a pyzk-server has them."""
+    found: dict[str, Any] = {}
     for host in await hosts_of(context.options):
         with suppress(Failure):
             if four_letter_words.OURS in await four_letter_words.version(host, context.ssl_context):
                 async with _told(context, host, _PATIENCE), stream_to(host, context.ssl_context) as stream:
                     answer = await Api(context, host, stream).ask("GET", "clients", limit=_CLIENTS)
-                found |= {each["id"]: each["program"] for each in answer["clients"] if each["program"]}
+                found |= {each["id"]: each for each in answer["clients"]}
     return found
 
 

@@ -17,6 +17,7 @@ from ..context import Context
 from ..parser import PROG
 from ..show import brief, table
 from ..status import Failure, Status, say
+from .servers import endpoint_state
 
 _WIDTH = 120
 """The number of characters of a line of the timeline without a terminal."""
@@ -143,15 +144,12 @@ async def endpoint(context: Context) -> int:
         if options.what is not None:
             given = {} if options.time is None else {"seconds": options.time}
             found = [await server.ask("POST", "endpoints", options.name, options.what, **given)]
-    rows = [(each["endpoint"], each["hosts"], str(each["connections"]), _state(each)) for each in found]
+    rows = [
+        (each["endpoint"], each["hosts"], str(each["connections"]), endpoint_state(each) or "open")
+        for each in found
+    ]
     await _show(context, found, ("ENDPOINT", "HOSTS", "CLIENTS", "STATE"), rows)
     return 0
-
-
-def _state(endpoint: Any) -> str:
-    states = [name for name in ("cut", "paused") if endpoint[name]]
-    states += [f"slow by {endpoint['delay']:g} s"] if endpoint["delay"] else []
-    return ", ".join(states) or "open"
 
 
 # --- the server --------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from ...protocol.layouts import (
 from ...protocol.paths import join
 from ...protocol.text import printable
 from .. import four_letter_words
-from ..api import programs
+from ..api import clients
 from ..context import Context, hosts_of
 from ..show import brief, ending, table
 from ..status import Failure, Status
@@ -127,8 +127,8 @@ async def _clients(context: Context) -> dict[str, Session]:
                 host, "cons", context.ssl_context, context.options.connect_timeout
             )
             read_connections(answer, str(host), found)
-    for id, program in (await programs(context)).items():
-        found.setdefault(id, Session(id)).program = program
+    for id, known in (await clients(context)).items():
+        found.setdefault(id, Session(id)).add(known)
     return found
 
 
@@ -211,12 +211,17 @@ def _rows(
             entry.role,
             entry.library or "-",
             session,
-            client.client if (client := clients.get(session)) else "-",
+            _client(client) if (client := clients.get(session)) else "-",
             client.program if client else "",
             age(now - stat.ctime / 1000) if stat else "-",
             ending(entry.names[0]),
             brief(entry.child.data) if entry.child.data else "",
         )
+
+
+def _client(session: Session) -> str:
+    address = session.client or "not connected"
+    return f"{address} ({session.state})" if session.state else address
 
 
 def _state(layout: Layout, entry: Participant, numbers: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ import os
 import re
 import ssl
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -14,7 +15,7 @@ import trio
 
 from ...client import Host
 from .. import four_letter_words
-from ..api import programs
+from ..api import clients
 from ..context import Context, hosts_of
 from ..parser import PROG
 from ..show import brief, table
@@ -36,6 +37,7 @@ class Session:
 
     :ivar client: the address of its client; empty if it is not connected to any of the asked servers.
     :ivar program: the program behind it, if a server knows it.
+    :ivar state: what a test does to it, such as ``paused``; empty for nothing.
     :ivar timeout: the session timeout in ms; 0 if it is unknown.
     :ivar since: when the connection was made, in ms since the epoch; 0 if it is unknown.
     """
@@ -48,6 +50,25 @@ class Session:
     since: int = 0
     last: str = ""
     ephemerals: list[str] = attrs.field(factory=list)
+    state: str = ""
+
+    def add(self, known: Mapping[str, Any]) -> None:
+        """Take what a pyzk-server says about the session. A server of an ensemble knows all connections."""
+        self.program = known["program"] or ""
+        if not self.client and known["peer"]:
+            self.client, self.server = known["peer"], f"server {known.get('server')}"
+            self.timeout = known["timeout_ms"]
+        states = ["paused"] if known["paused"] else []
+        if (endpoint := known.get("endpoint")) and (state := endpoint_state(endpoint)):
+            states.append(f"endpoint {endpoint['endpoint']}: {state}")
+        self.state = ", ".join(states)
+
+
+def endpoint_state(endpoint: Mapping[str, Any]) -> str:
+    """Return what a test does to the clients of an endpoint; empty for nothing."""
+    states = [name for name in ("cut", "paused") if endpoint[name]]
+    states += [f"slow by {endpoint['delay']:g} s"] if endpoint["delay"] else []
+    return ", ".join(states)
 
 
 async def sessions(context: Context) -> int:
@@ -65,11 +86,11 @@ async def sessions(context: Context) -> int:
         raise failures[0]
     for down in failures:
         say(PROG, str(down))
-    for id, program in (await programs(context)).items():
+    for id, known in (await clients(context)).items():
         if id in found:
-            found[id].program = program
+            found[id].add(known)
     now = time.time()
-    rows = [("SESSION", "CLIENT", "PROGRAM", "SERVER", "TIMEOUT", "CONNECTED", "LAST", "EPHEMERALS")]
+    rows = [("SESSION", "CLIENT", "STATE", "PROGRAM", "SERVER", "TIMEOUT", "CONNECTED", "LAST", "EPHEMERALS")]
     for session in sorted(found.values(), key=lambda session: int(session.id, 16)):
         if context.options.json:
             await context.out("", attrs.asdict(session))
@@ -79,6 +100,7 @@ async def sessions(context: Context) -> int:
             (
                 session.id,
                 session.client or "not connected",
+                session.state,
                 session.program,
                 session.server or "-",
                 f"{session.timeout / 1000:g} s" if session.timeout else "-",

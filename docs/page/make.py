@@ -1,7 +1,7 @@
 """Make the pictures of docs/page.md anew: a server with clients, and each view of its page in a browser.
 
-python docs/page/make.py                    # the pictures of the page
-python docs/page/make.py --narrow DIR       # as on a telephone, 390 pixels wide, to look at
+python docs/page/make.py                    # the pictures of docs/page.md
+python docs/page/make.py --look DIR         # each view in whole, 1280 and 390 pixels wide, to look at
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 from pyzk.blocking import ZooKeeper, connect  # noqa: E402
 from pyzk.server.testing import EmbeddedEnsemble, EmbeddedServer  # noqa: E402
-from tests.support.browser import Browser, start_browser  # noqa: E402
+from tests.support.browser import Browser, Page, start_browser  # noqa: E402
 
 VIEWS = ("overview", "tree", "sessions", "locks", "timeline", "watches", "faults", "advice", "ensemble")
 PLACES = {"tree": "tree?path=/app/config"}
@@ -30,8 +30,10 @@ SHOWN = {
     "timeline": ("set_data /queue/job-1 'report 4711, done'", ".what button"),
 }
 """What is clicked in a view."""
-WIDE, NARROW = (1120, 680), (390, 780)
-"""Width and height in pixels."""
+SIZE = (1120, 680)
+"""Width and height in pixels of a picture of docs/page.md."""
+LOOKS = ((1280, 800), (390, 780))
+"""Width and height in pixels of a window, for ``--look``."""
 TREE = {
     "/app/config": '{"debug": false, "workers": 12, "database": "postgres://db1"}',
     "/app/config/limits": '{"rate": 500}',
@@ -108,30 +110,36 @@ def ensemble() -> Iterator[EmbeddedEnsemble]:
         yield servers
 
 
-def shoot(browser: Browser, url: str, view: str, folder: Path, size: tuple[int, int], dark: bool) -> None:
+@contextmanager
+def opened(browser: Browser, url: str, view: str, size: tuple[int, int], dark: bool) -> Iterator[Page]:
+    """Open a view, and wait until it shows what it has."""
     with browser.open(f"{url}#{PLACES.get(view, view)}", dark=dark, width=size[0], height=size[1]) as page:
         page.see("live", "#status")
         page.until("!document.querySelector('main').innerText.includes('looking …')")
         if view in SHOWN:
             page.click(*SHOWN[view])
         time.sleep(1.5)  # the rates of a second
-        page.screenshot(folder / f"{view}-{'dark' if dark else 'light'}.png")
+        yield page
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--narrow", type=Path, metavar="DIR")
+    parser.add_argument("--look", type=Path, metavar="DIR")
     parser.add_argument("--views", nargs="*", default=VIEWS)
     arguments = parser.parse_args()
-    folder, size = (arguments.narrow, NARROW) if arguments.narrow else (HERE, WIDE)
+    folder = arguments.look or HERE
     folder.mkdir(exist_ok=True)
     with start_browser() as browser, busy() as server, ensemble() as several:
         for view in arguments.views:
-            url = several[1].url if view == "ensemble" else server.url
-            for dark in (False,) if arguments.narrow else (False, True):
-                shoot(browser, str(url), view, folder, size, dark)
+            url = str(several[1].url if view == "ensemble" else server.url)
+            for size in LOOKS if arguments.look else ():
+                with opened(browser, url, view, size, dark=False) as page:
+                    page.screenshot(folder / f"{view}-{size[0]}.png", whole=True)
+            for colours in () if arguments.look else ("light", "dark"):
+                with opened(browser, url, view, SIZE, dark=colours == "dark") as page:
+                    page.screenshot(folder / f"{view}-{colours}.png")
 
 
 if __name__ == "__main__":

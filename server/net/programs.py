@@ -4,8 +4,9 @@ The rules:
 
 1. ``/proc/net/tcp`` and ``tcp6`` name the socket at the other end of a connection. ``/proc/PID/fd`` names the
    process that has the socket. The system shows the sockets of other users only to root.
-2. The search runs only if an operator asks for programs, only once for each connection, and in a thread. The
-   search stops after a number of files, because a machine may have many processes.
+2. The search runs only if an operator asks for programs or for a timeline, and only once for each connection.
+   On a server for others it runs in a thread of its own. The search stops after a number of files, because a
+   machine may have many processes.
 3. A program is shown by its name and its script: ``python worker.py (pid 4711)``. Further arguments are not
    shown, because they may be secrets.
 """
@@ -60,14 +61,28 @@ async def look_for_programs(connections: Iterable[Connection], ports: Collection
 
     :param ports: the ports of the server.
     """
+    if new := _unknown(connections):
+        _set(new, await trio.to_thread.run_sync(_find, {each.peer for each in new}, frozenset(ports)))
+
+
+def look_now(connections: Iterable[Connection], ports: Collection[int]) -> None:
+    """Do the same in this thread."""
+    if new := _unknown(connections):
+        _set(new, _find({each.peer for each in new}, frozenset(ports)))
+
+
+def _unknown(connections: Iterable[Connection]) -> list[Connection]:
+    """Return the connections that can be looked for. None of these connections is looked for again."""
     new = [each for each in list(connections) if each.program is None]
     for connection in new:
         connection.program = ""
-    local = [each for each in new if _is_loopback(each.peer[0])]
-    if not local or not sys.platform.startswith("linux"):
-        return
-    found = await trio.to_thread.run_sync(_find, {each.peer for each in local}, frozenset(ports))
-    for connection in local:
+    if not sys.platform.startswith("linux"):
+        return []
+    return [each for each in new if _is_loopback(each.peer[0])]
+
+
+def _set(connections: Iterable[Connection], found: Mapping[tuple[str, int], str]) -> None:
+    for connection in connections:
         connection.program = found.get(connection.peer, "")
 
 

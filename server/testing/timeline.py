@@ -7,8 +7,9 @@
   connection came between them; a new session is in the line of its connection.
 * The time is in seconds since the start of the server. It is left out if it equals the time of the line
   above. Only changes have the zxid.
-* Sessions are called A, B, C ...; the head says their ids. Entries that belong to no session (the reaper, the
-  test's own notes and controls) take the whole width.
+* Sessions are called A, B, C ...; the head says their ids. It also says the programs of sessions that are
+  still connected, if they run on this machine and are not this process. Entries that belong to no session
+  (the reaper, the test's own notes and controls) take the whole width.
 * In an ensemble, each line has the number of the server, and zxids are epoch and counter: ``1:5`` is the
   fifth transaction of the epoch after that of the start.
 * Marks: ``<<`` an event, ``!!`` a fault, ``||`` held back, ``==`` a control, ``--`` the reaper, ``##`` a
@@ -75,6 +76,7 @@ def drawing(
     width: int | None = None,
     limit: int | None = None,
     by_epoch: bool = False,
+    programs: Mapping[int, str] = MappingProxyType({}),
     ending: Callable[[Mapping[int, str]], Iterable[str]] | None = None,
 ) -> Generator[None, None, str]:
     """Draw entries of a history, in steps of 1 ms or so; the value is the drawing.
@@ -87,6 +89,7 @@ def drawing(
     :param width: the width in characters, at least 60. The default is 120, or the width that the columns
         need; each column has at least 32.
     :param limit: the largest number of shown lines; the last ones are shown.
+    :param programs: the programs behind sessions, for the head.
     :param ending: makes further lines, given the names of the sessions.
     """
     lines = _Lines(limit)
@@ -125,7 +128,10 @@ def drawing(
         head.append(f"{left_out} pings and pongs are left out")
     text = ["; ".join(head)]
     if by_column:
-        text += [f"  {names[session]}  session {session_text(session)}" for session in columns]
+        text += [
+            f"  {names[session]}  session {session_text(session)}{_behind(programs.get(session))}"
+            for session in columns
+        ]
     if not kept:
         return "\n".join(
             [*text, "  nothing has happened" if not lines.count else _earlier(lines.count), *last]
@@ -158,6 +164,10 @@ def drawing(
     if lines.count > len(drawn):
         text.append(_earlier(lines.count - len(drawn)))
     return "\n".join([*text, *reversed(drawn), *last])
+
+
+def _behind(program: str | None) -> str:
+    return f"  {program}" if program else ""
 
 
 def _earlier(count: int) -> str:

@@ -87,6 +87,30 @@ def test_pause_and_resume(pyzk: Run, server: EmbeddedServer, client: KazooClient
     assert client.exists("/") is not None
 
 
+def test_the_listing_says_what_is_cut_paused_or_slow(pyzk: Run, server: EmbeddedServer) -> None:
+    point = server.endpoint("worker-1")
+    client = KazooClient(point.hosts)
+    client.start()
+    client.create("/locks/a/0__lock__0000000001", ephemeral=True, makepath=True)
+    assert "STATE" not in pyzk("sessions").lines[0], "nothing is unusual"
+    point.delay(0.5)
+    point.pause()
+    words = "endpoint worker-1: paused, slow by 0.5 s"
+    assert words in pyzk("sessions").lines[1]
+    assert f"({words})" in pyzk("locks").out
+    assert json.loads(pyzk("sessions", "--json").out)["state"] == words
+    point.resume()
+    point.cut()
+    assert "endpoint worker-1: cut" in pyzk("sessions").lines[1]
+    assert "not connected (endpoint worker-1: cut)" in pyzk("locks").out
+    point.resume()
+    server.pause("worker-1")
+    assert " paused " in pyzk("sessions").lines[1]
+    server.resume("worker-1")
+    client.stop()
+    client.close()
+
+
 def test_an_endpoint(pyzk: Run, server: EmbeddedServer) -> None:
     made = json.loads(pyzk("endpoint", "worker-1", "--json").out)
     assert (made["endpoint"], made["hosts"]) == ("worker-1", server.endpoint("worker-1").hosts)

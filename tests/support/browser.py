@@ -218,8 +218,16 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
-    def screenshot(self, path: Path) -> None:
-        shot = self.call("Page.captureScreenshot", format="png", optimizeForSpeed=False)
+    def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        """Write a picture of the page.
+
+        :param whole: whether it shows also what is below the window.
+        """
+        options: dict[str, Any] = {}
+        if whole:
+            size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+            options = {"captureBeyondViewport": True, "clip": size | {"scale": 1}}
+        shot = self.call("Page.captureScreenshot", format="png", optimizeForSpeed=False, **options)
         path.write_bytes(base64.b64decode(shot["data"]))
 
 

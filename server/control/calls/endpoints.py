@@ -10,12 +10,12 @@ from .. import forms
 from ..routes import ApiError, Ask, Field, Route
 
 if TYPE_CHECKING:
+    from ...testing.running import Running
     from ..control import Control
 
 
-def endpoint_form(control: Control, name: str) -> Any:
-    """Return the description of one endpoint."""
-    running = control.controls.running
+def endpoint_form(running: Running, name: str) -> dict[str, Any]:
+    """Return the description of one endpoint, without its clients."""
     delay = delay_of(running, name)
     return {
         "endpoint": name,
@@ -23,17 +23,23 @@ def endpoint_form(control: Control, name: str) -> Any:
         "cut": name in running.gate.cut_endpoints,
         "paused": name in running.gate.paused_endpoints,
         "delay": 0 if delay is None else delay.seconds,
-        "connections": sum(each.endpoint == name for each in running.service.connections),
     }
 
 
+def with_clients(running: Running, name: str) -> dict[str, Any]:
+    """Return the description of one endpoint."""
+    clients = sum(each.endpoint == name for each in running.service.connections)
+    return endpoint_form(running, name) | {"connections": clients}
+
+
 def _all(control: Control, ask: Ask) -> Any:
-    control.controls.running.receive()
-    return {"endpoints": [endpoint_form(control, name) for name in control.controls.running.endpoints]}
+    running = control.controls.running
+    running.receive()
+    return {"endpoints": [with_clients(running, name) for name in running.endpoints]}
 
 
 def _new(control: Control, ask: Ask) -> Any:
-    return endpoint_form(control, control.controls.endpoint(ask.values["name"]).name)
+    return with_clients(control.controls.running, control.controls.endpoint(ask.values["name"]).name)
 
 
 def _find(control: Control, ask: Ask) -> Endpoint:
@@ -45,7 +51,7 @@ def _find(control: Control, ask: Ask) -> Endpoint:
 
 
 def _one(control: Control, ask: Ask) -> Any:
-    return endpoint_form(control, _find(control, ask).name)
+    return with_clients(control.controls.running, _find(control, ask).name)
 
 
 def _doing(act: Callable[[Endpoint], None]) -> Any:

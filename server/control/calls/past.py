@@ -10,6 +10,7 @@ from ...net.importing import load
 from ...testing.controls.history import timeline_of
 from ...testing.controls.sessions import leak_of
 from ...testing.history import selector
+from ...testing.programs import find_programs
 from .. import forms
 from ..routes import ApiError, Ask, Field, Route, answer_text
 from ..views.turns import Turns
@@ -55,6 +56,7 @@ async def _timeline(control: Control, ask: Ask, *, whole: bool = False) -> Any:
         given["sessions"] = [control.find_any(each, whole) for each in given["sessions"].split(",")]
     scope = control.scope(whole)
     scope.running.receive()
+    await find_programs(scope.running.each())
     timeline = await Turns().finish(timeline_of(scope, **given))
     return answer_text(timeline) if kind == "text" else {"timeline": timeline}
 

@@ -3,6 +3,7 @@
 import { get, post, remove } from "./api.js";
 import { act, badge, button, check, copy, dim, doing, eachSecond, field, form, h, onChange, put, reconcile, select, statusLine, submit, textField } from "./dom.js";
 import { count, duration, plural, sessionId, visible } from "./words.js";
+import { endpointBadges } from "./znode.js";
 
 export function open(place) {
   // --- time ---
@@ -76,7 +77,7 @@ export function open(place) {
     [["Pause", "/server/pause"], ["Resume", "/server/resume"], ["Refuse connections", "/connections/refuse"], ["Accept connections", "/connections/accept"]]
       .map(([word, route]) => doing(word, () => post(route))),
     doing("Disconnect everybody", () => post("/connections/disconnect"), "All connections are cut", { class: "danger" })),
-  h("p.dim", "A paused server hears and says nothing. This page still reaches it.")), faultCard, holdCard, endpointCard));
+  h("p.dim", "A paused server reads and sends nothing. This page still reaches it.")), faultCard, holdCard, endpointCard));
 
   const row = () => h("li");
   const words = (fault) => h("span.mono.grow", visible(fault.replace(/^<|, fired \d+ of \d+>$|>$/g, "")));
@@ -92,13 +93,14 @@ export function open(place) {
       words(one.text), one.fault ? badge(`fired ${count(one.fired)} of ${count(one.seen)}`, one.fired ? "bad" : "") : null, badge(one.by),
       one.fault ? doing("Disarm", () => remove(`/faults/${one.fault}`), "Disarmed", { class: "quiet" }) : null,
       one.chaos ? doing("End", () => remove(`/chaos/${one.chaos}`), "The chaos is over", { class: "quiet" }) : null));
-    reconcile(endpoints, found.endpoints, (point) => point.endpoint, row, (element, { endpoint: name, hosts, connections, cut, paused, delay: seconds_late }) => put(element,
-      h("span.grow", h("b", visible(name)), " ", h("span.mono", hosts)), h("span.dim", plural(connections, "connection")),
-      cut && badge("cut", "warn"), paused && badge("paused", "warn"), seconds_late > 0 && badge(`${seconds_late} s late`, "warn"),
-      button("Copy", () => copy(hosts, "The address is copied"), { class: "quiet" }),
-      doing("Cut", one(name, "cut"), `${name} is cut off`, { class: "quiet danger" }), doing("Pause", one(name, "pause"), "", { class: "quiet" }),
-      doing("Delay", () => one(name, "delay", { seconds: Number(late.value) })(), "", { class: "quiet" }),
-      cut || paused || seconds_late > 0 ? doing("Resume", one(name, "resume"), "", { class: "quiet" }) : null));
+    reconcile(endpoints, found.endpoints, (point) => point.endpoint, row, (element, point) => put(element,
+      h("span.grow", h("b", visible(point.endpoint)), " ", h("span.mono", point.hosts)), h("span.dim", plural(point.connections, "connection")), endpointBadges(point),
+      h("span.whole",
+        button("Copy", () => copy(point.hosts, "The address is copied"), { class: "quiet" }),
+        point.cut ? null : doing("Cut", one(point.endpoint, "cut"), `${point.endpoint} is cut off`, { class: "quiet danger" }),
+        point.paused ? null : doing("Pause", one(point.endpoint, "pause"), "", { class: "quiet" }),
+        doing("Delay", () => one(point.endpoint, "delay", { seconds: Number(late.value) })(), "", { class: "quiet" }),
+        point.cut || point.paused || point.delay ? doing("Resume", one(point.endpoint, "resume"), "", { class: "quiet" }) : null)));
     for (const list of [faults, holds, endpoints]) list.classList.toggle("none", !list.firstChild);
     reconcile(holds, found.holds, (one) => one.hold, row, (element, one) => put(element, h("span.grow", `Hold ${one.hold}: `, h("span.mono", visible(one.text))), badge(one.by),
       doing("End", () => remove(`/holds/${one.hold}`), "", { class: "quiet" })));

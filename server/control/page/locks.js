@@ -93,7 +93,7 @@ export function open(place, params) {
           ["read", "write"].includes(one.role) ? badge(one.role, one.role) : null, isAsked(one) ? badge("asked back", "warn") : null,
           one.since ? h("span.num", { title: "since", "data-since": one.since }, since(one.since)) : null,
           before ? dim(" for ", who(before)) : one.waits_for ? h("span.dim.mono", ` for ${visible(one.waits_for, 60)}`) : null),
-        h("div.small.dim", one.session?.name ? `${sessionId(one.session.id)} ` : null, one.peer && h("span.mono", `${one.peer} `), one.program && `${visible(one.program)} `, h("span.mono.node", znodeLink(join(row.path, one.names[0]), one.names[0])))),
+        h("div.small.dim.about", one.program && h("span", visible(one.program)), one.peer && h("span.mono", one.peer), one.session?.name && h("span.mono", sessionId(one.session.id)), h("span.mono.node", znodeLink(join(row.path, one.names[0]), one.names[0])))),
       acts(one, row, holds));
   }
 
@@ -109,7 +109,7 @@ export function open(place, params) {
 
   /** A cycle of waiting: sessions on a circle, an arrow for each wait. */
   function ring(cycle) {
-    const [wide, high] = [520, 220];
+    const [wide, high] = [520, cycle.length === 2 ? 110 : 220];
     const points = cycle.map((_, at) => {
       const angle = (2 * Math.PI * at) / cycle.length - Math.PI / (cycle.length === 2 ? 1 : 2);
       return [wide / 2 + 170 * Math.cos(angle), high / 2 + 70 * Math.sin(angle)];

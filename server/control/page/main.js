@@ -143,7 +143,7 @@ function tell(found) {
     if (key) links.get(id).number.textContent = figures[key] ? `\u00a0${count(figures[key])}` : "";
   }
   const armed = found.faults + found.holds;
-  mark("faults", armed ? `${count(armed)} armed` : "", [found.paused && "paused", found.refusing && "refuses", found.frozen && "frozen"]);
+  mark("faults", armed ? `${count(armed)} armed` : "", [found.cut_endpoints && `${count(found.cut_endpoints)} cut off`, found.paused && "paused", found.refusing && "refuses", found.frozen && "frozen"]);
   mark("sessions", found.sessions ? count(found.sessions) : "", [found.cut_off && `${count(found.cut_off)} paused`]);
   refresh();
 }

@@ -20,13 +20,13 @@ export function open(place) {
 
   function attention(figures, { cycles }) {
     const found = cycles.map((cycle) => [badge("deadlock", "bad"), cycle.map((step, at) => [at ? " and " : "", sessionLink(step.session)]), " wait for each other: ", link("locks", "Locks")]);
-    if (figures.paused) found.push([badge("paused", "warn"), "The server hears and says nothing: ", link("faults", "Faults and time")]);
+    if (figures.paused) found.push([badge("paused", "warn"), "The server reads and sends nothing: ", link("faults", "Faults and time")]);
     if (figures.refusing) found.push([badge("refuses", "warn"), "The server refuses connections: ", link("faults", "Faults and time")]);
     if (figures.frozen) found.push([badge("frozen", "warn"), "The server's time does not pass: ", link("faults", "Faults and time")]);
     const armed = figures.faults + figures.holds;
-    if (armed) found.push([badge(`${count(armed)} armed`, "warn"), `Faults and holds stand between clients and the server, and have fired ${plural(figures.fired, "time")}: `, link("faults", "Faults and time")]);
-    if (figures.cut_off) found.push([badge(`${count(figures.cut_off)} paused`, "warn"), "Clients are cut off, unnoticed: ", link("sessions", "Sessions")]);
-    if (figures.cut_endpoints) found.push([badge(`${plural(figures.cut_endpoints, "endpoint")} cut off`, "warn"), "Their clients are not heard: ", link("faults", "Faults and time")]);
+    if (armed) found.push([badge(`${count(armed)} armed`, "warn"), `Faults and holds for requests, replies and events, ${figures.fired ? `fired ${plural(figures.fired, "time")}` : "not fired yet"}: `, link("faults", "Faults and time")]);
+    if (figures.cut_off) found.push([badge(`${count(figures.cut_off)} paused`, "warn"), "The server reads nothing from these clients: ", link("sessions", "Sessions")]);
+    if (figures.cut_endpoints) found.push([badge(`${plural(figures.cut_endpoints, "endpoint")} cut off`, "warn"), "The server reads nothing from their clients: ", link("faults", "Faults and time")]);
     if (figures.server && figures.role === "leader election") found.push([badge("no leader", "bad"), link("ensemble", "Ensemble")]);
     if (findings) found.push([badge(plural(findings, "finding"), "warn"), "Clients do what they should not: ", link("advice", "Advice")]);
     return found;

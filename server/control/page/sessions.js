@@ -2,9 +2,9 @@
 
 import { expire } from "./acts.js";
 import { get, pages, post } from "./api.js";
-import { andMore, attempt, badge, button, doing, eachSecond, h, linkButton, look, onChange, onInput, put, reconcile, searchField, select, statusLine, table, to } from "./dom.js";
+import { andMore, attempt, badge, button, dim, doing, eachSecond, h, linkButton, look, onChange, onInput, put, reconcile, searchField, select, statusLine, table, to } from "./dom.js";
 import { count, duration, moment, plural, sessionId, visible } from "./words.js";
-import { definitions, znodeLink } from "./znode.js";
+import { definitions, endpointBadges, znodeLink } from "./znode.js";
 
 const PAGE = 200;
 
@@ -46,7 +46,7 @@ export function open(place, params) {
     const [name, client, timeout, left, last, rate, ephemerals, watches] = element.children;
     element.classList.toggle("selected", row.id === selected);
     name.firstChild.textContent = visible(row.name || sessionId(row.id));
-    put(name.lastChild, row.paused && badge("paused", "warn"), row.peer ? null : several ? badge("not at this server") : badge("disconnected", "bad"), row.outstanding ? badge(`${row.outstanding} waiting`, "warn") : null);
+    put(name.lastChild, row.paused && badge("paused", "warn"), row.peer ? several && badge(`at server ${row.server}`) : badge("disconnected", "bad"), endpointBadges(row.endpoint), row.outstanding ? badge(`${row.outstanding} waiting`, "warn") : null);
     put(client, row.peer ?? "–", row.program && h("div.small.dim", visible(row.program)));
     const known = row.left_ms !== null;
     const left_ms = Math.min(row.left_ms ?? 0, row.timeout_ms); // its end is at the next tick
@@ -112,7 +112,8 @@ export function open(place, params) {
         linkButton("Timeline", "timeline", { session: found.id }), linkButton("Watches", "watches", { session: found.id })),
       definitions([
         ["Id", h("span.mono", sessionId(found.id))],
-        ["Client", found.peer ? h("span.mono", found.peer) : "not connected"],
+        ["Client", found.peer ? [h("span.mono", found.peer), found.server ? dim(`at server ${found.server}`) : null] : "not connected"],
+        ...(found.endpoint ? [["Endpoint", [visible(found.endpoint.endpoint), " ", endpointBadges(found.endpoint)]]] : []),
         ...(found.program ? [["Program", visible(found.program)]] : []),
         ["Timeout", duration(found.timeout_ms)],
         ...(found.peer ? [["Connected", moment(found.established)], ["Last latency", `${found.latency_ms} ms`]] : []),

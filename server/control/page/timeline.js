@@ -213,7 +213,7 @@ export function open(place, params) {
     if (reply) {
       facts.push(["Reply", [reply.error ? badge(reply.error, "bad") : badge("ok", "good"), h("pre", visible(reply.text ?? "", 20000))]]);
       if (reply.reason) facts.push(["Why", visible(reply.reason, 1000)]);
-      facts.push(["Latency", reply.latency_ms === undefined ? "from before this page" : `${reply.latency_ms} ms`]);
+      facts.push(["Latency", reply.latency_ms === undefined ? "not known: the request is older than this page" : `${reply.latency_ms} ms`]);
     } else if (entry.kind === "request") facts.push(["Reply", "none yet"]);
     if ((reply ?? entry).zxid) facts.push(["zxid", (reply ?? entry).zxid]);
     put(detail, h("div.bar", h("h1", `${SIGNS[entry.kind] ?? ""} ${entry.op ?? entry.kind}`), h("span.grow"),

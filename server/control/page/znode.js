@@ -13,6 +13,12 @@ export const znodeLink = (path, text = path) => h("a.mono", { href: to("tree", {
 export const sessionLink = (session) =>
   h("a.mono", { href: to("sessions", { id: session.id }) }, visible(sessionName(session)));
 
+/** What a test does to the clients of an endpoint. */
+export const endpointBadges = (point) => point && [
+  point.cut && badge("endpoint cut off", "bad"), point.paused && badge("endpoint paused", "warn"),
+  point.delay > 0 && badge(`slow by ${point.delay} s`, "warn"),
+];
+
 export function openZnode(place, select) {
   let shown = null; // the answer of the server
   let path = null;

@@ -10,11 +10,12 @@ from ....protocol.text import session_text
 from ...core.sessions import Session
 from ...core.znode import Znode
 from ...net.connection import Connection
-from ...net.programs import look_for_programs
+from ...testing.controls.sessions import client_of
 from ..forms import address_form
 from ..routes import ApiError, Field
 
 if TYPE_CHECKING:
+    from ...testing.running import Running
     from ..control import Control
 
 _MOST: Final = 1000
@@ -63,31 +64,27 @@ def session_label(control: Control, session: int) -> Any:
     return {"id": session_text(session), "name": control.controls.running.names[session]}
 
 
-def connection_of(control: Control, session: Session) -> Connection | None:
-    """Return the connection that serves a session."""
-    client = control.controls.running.engine.client_of(session)
-    return client if isinstance(client, Connection) else None
+def servers_of(control: Control) -> Iterable[Running]:
+    """Return the server, or all servers of its ensemble."""
+    ensemble = control.controls.ensemble
+    return (control.controls.running,) if ensemble is None else ensemble.running.each()
 
 
-def peer_of(control: Control, session: Session) -> str | None:
-    """Return the address of a session's client as text; None if the session has no connection."""
-    connection = connection_of(control, session)
-    return None if connection is None else address_form(connection.peer)
+def connected_at(control: Control, session: Session) -> tuple[Running, Connection | None]:
+    """Return the connection of a session, and the server of the ensemble that has this connection.
+
+    Without a connection the server is the server that is asked.
+    """
+    at, client = client_of(control.controls.running, session, servers_of(control))
+    return at, client if isinstance(client, Connection) else None
 
 
-async def find_programs(control: Control) -> None:
-    """Find the client programs of new connections from this machine."""
-    running = control.controls.running
-    ports = {running.server.address[1], *(port for _, port in running.endpoints.values())}
-    if running.server.secure_address is not None:
-        ports.add(running.server.secure_address[1])
-    await look_for_programs(running.service.connections, ports)
-
-
-def program_of(control: Control, session: Session) -> str | None:
-    """Return the client program of a session as text; None if it is not known."""
-    connection = connection_of(control, session)
-    return None if connection is None else connection.program or None
+def client_forms(control: Control, session: Session | None) -> dict[str, str | None]:
+    """The address of a session's client, and its program; None for what is not known."""
+    connection = None if session is None else connected_at(control, session)[1]
+    if connection is None:
+        return {"peer": None, "program": None}
+    return {"peer": address_form(connection.peer), "program": connection.program or None}
 
 
 def masked(scheme: str | None, name: str | None) -> str:

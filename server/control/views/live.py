@@ -15,7 +15,7 @@ import trio
 from ....protocol.version import __version__
 from ...net.http import Response, Send
 from .. import forms
-from ..calls.endpoints import endpoint_form
+from ..calls.endpoints import with_clients
 from ..routes import ApiError, Ask, Route
 from .common import zxid_form
 
@@ -110,7 +110,7 @@ def _armed(control: Control, ask: Ask) -> Any:
         "others": [{"text": repr(each), "by": each.origin} for each in others[:_SHOWN]],
         "holds": [{"hold": number, "text": text, "by": by} for number, (text, by) in holds[:_SHOWN]],
         "held": [forms.message_form(message) for message in gate.held()[:_SHOWN]],
-        "endpoints": [endpoint_form(control, name) for name in list(running.endpoints)[:_SHOWN]],
+        "endpoints": [with_clients(running, name) for name in list(running.endpoints)[:_SHOWN]],
         "counts": {
             "faults": len(gate.injectors),
             "holds": len(holds),

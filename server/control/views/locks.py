@@ -16,8 +16,9 @@ from ...core.znode import Znode
 from ...net.http import Response, Send
 from ...testing.directories import LOOKED_AT, Found, layout_at, recognised
 from ...testing.past_holds import past_holds
+from ...testing.programs import find_programs
 from ..routes import Ask, Field, Route
-from .common import PATH, find_programs, peer_of, program_of, session_label, znode_at, zxid_form
+from .common import PATH, client_forms, servers_of, session_label, znode_at, zxid_form
 from .tree import LINES, line
 from .turns import Turns
 
@@ -54,7 +55,7 @@ async def _found(control: Control, directories: Iterable[Found | None], send: Se
     waiting: list[Wait] = []
     count = 0
     await send(b"")
-    await find_programs(control)
+    await find_programs(servers_of(control))
     for found in directories:
         await turns.pause()
         if found is None:
@@ -102,8 +103,7 @@ def _participant(control: Control, entry: Participant) -> dict[str, Any]:
         "library": entry.library,
         "waits_for": entry.waits_for,
         "session": session_label(control, entry.session or 0),
-        "peer": None if session is None else peer_of(control, session),
-        "program": None if session is None else program_of(control, session),
+        **client_forms(control, session),
         "since": stat.ctime if stat else None,
         "zxid": zxid_form(stat.czxid) if stat else None,
         "version": stat.version if stat else None,

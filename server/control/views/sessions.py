@@ -9,18 +9,19 @@ from ....protocol.text import session_text
 from ...core.sessions import Session
 from ...testing.finding import live_sessions
 from ...testing.operations import name_of
+from ...testing.programs import find_programs
 from ...testing.sessions import UnknownSessionError
+from ..calls.endpoints import endpoint_form
 from ..routes import Ask, Route
 from .common import (
     AFTER,
     LIMIT,
     TEXT,
-    connection_of,
-    find_programs,
+    client_forms,
+    connected_at,
     identity_forms,
     limit_of,
-    peer_of,
-    program_of,
+    servers_of,
     text_filter,
 )
 from .turns import Turns, first_names
@@ -43,7 +44,7 @@ async def _clients(control: Control, ask: Ask) -> Any:
         words = [
             form,
             control.controls.running.names[known[form].id] or "",
-            peer_of(control, known[form]) or "",
+            client_forms(control, known[form])["peer"] or "",
         ]
         return any(map(wanted, words))
 
@@ -51,7 +52,7 @@ async def _clients(control: Control, ask: Ask) -> Any:
         known[session_text(session.id)] = session
         await turns.pause()
     found, more = await first_names([list(known)], is_wanted, limit, turns, after=ask.values.get("after", ""))
-    await find_programs(control)
+    await find_programs(servers_of(control))
     return {
         "count": len(engine.sessions),
         "clients": [_client_form(control, known[form]) for form in found],
@@ -72,24 +73,26 @@ def _left(control: Control, session: Session) -> int | None:
 
 
 def _client_form(control: Control, session: Session) -> dict[str, Any]:
-    running, connection = control.controls.running, connection_of(control, session)
+    running, (at, connection) = control.controls.running, connected_at(control, session)
     engine, now = running.engine, running.clock.now()
+    endpoint = running.names[session.id] if connection is None else connection.endpoint
     form: dict[str, Any] = {
         "id": session_text(session.id),
         "name": running.names[session.id],
-        "peer": peer_of(control, session),
-        "program": program_of(control, session),
+        **client_forms(control, session),
+        "server": 0 if connection is None else at.service.server_id,
+        "endpoint": endpoint_form(at, endpoint) if endpoint in at.endpoints else None,
         "timeout_ms": session.timeout,
         "left_ms": _left(control, session),
         "ephemerals": len(engine.tree.ephemerals.get(session.id, ())),
-        "paused": session.id in running.gate.cut_off,
+        "paused": session.id in at.gate.cut_off,
     }
     if connection is None:
         return form | {"watches": 0, "auth": []}
     own = connection.stats
     last = own.last[0]
     return form | {
-        "watches": len(engine.watches.watchers.get(connection, ())),
+        "watches": len(at.engine.watches.watchers.get(connection, ())),
         "auth": identity_forms(connection.identities),
         "requests": own.received,
         "outstanding": connection.outstanding,
@@ -108,9 +111,9 @@ async def _client(control: Control, ask: Ask) -> Any:
             break
     else:
         raise UnknownSessionError(f"there is no session {given}; GET /clients lists the live sessions")
-    await find_programs(control)
-    connection = connection_of(control, session)
-    watched = []
+    await find_programs(servers_of(control))
+    at, connection = connected_at(control, session)
+    watched, engine = [], at.engine
     if connection is not None:
         paths = islice(engine.watches.watchers.get(connection, ()), _SHOWN)
         modes = ((path, engine.watches.modes_of(path, connection)) for path in paths)

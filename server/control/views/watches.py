@@ -25,7 +25,7 @@ from ....protocol.constants import Perms
 from ...core.engine import Engine
 from ...core.watches import PERSISTENT, RECURSIVE, STANDARD
 from ..routes import Ask, Field, Route
-from .common import AFTER, LIMIT, TEXT, connection_of, limit_of, session_label, text_filter
+from .common import AFTER, LIMIT, TEXT, connected_at, limit_of, session_label, text_filter
 from .turns import Turns, first_names
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ async def _watches(control: Control, ask: Ask) -> Any:
     watches, turns, connection = engine.watches, Turns(), None
     if "session" in ask.values:
         session = engine.sessions.get(control.find_any(ask.values["session"]))
-        connection = None if session is None else connection_of(control, session)
+        connection = None if session is None else connected_at(control, session)[1]
         lists = [list(watches.watchers.get(connection, ()))] if connection is not None else []
     else:
         lists = watches.paths()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..finding import find
 from ..history import Entry, EntryKind, select
+from ..programs import find_programs_now, other_programs
 from ..sessions import SessionRef
 from ..steps import finish
 from ..timeline import drawing
@@ -98,6 +99,7 @@ class HistoryControls(Base):
         :param since: show only entries from this time on, in seconds on the server's clock since its start.
         """
         ids = None if sessions is None else [find(self.running.each(), session) for session in sessions]
+        find_programs_now(self.running.each())
         return finish(timeline_of(self, sessions=ids, pings=pings, width=width, limit=limit, since=since))
 
 
@@ -125,6 +127,7 @@ def timeline_of(
             zxid_base=told.zxid_base,
             named=running.names.all,
             by_epoch=running.is_ensemble,
+            programs=other_programs(running.each()),
             **options,
         )
     )

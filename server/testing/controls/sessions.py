@@ -179,7 +179,7 @@ def info_of(
         returned; None returns all paths.
     :param others: the other servers of the ensemble, because the client can be connected to any of them.
     """
-    at, client = _client_of(running, session, others)
+    at, client = client_of(running, session, others)
     peer = client.peer if isinstance(client, Connection) else None
     ephemerals = _cut(running.engine.tree.ephemerals.get(session.id, ()), size)
     watches = _cut(at.engine.watches.watchers.get(client, ()), size) if client is not None else ()
@@ -187,7 +187,7 @@ def info_of(
     return SessionInfo(session.id, session.timeout, peer, ephemerals, watches, server)
 
 
-def _client_of(running: Running, session: Session, others: Iterable[Running]) -> tuple[Running, Any]:
+def client_of(running: Running, session: Session, others: Iterable[Running]) -> tuple[Running, Any]:
     """Return the connection of a session, and the server that has this connection.
 
     :param others: the other servers of the ensemble, which are searched if the first server has no
@@ -223,7 +223,7 @@ def leak_of(running: Running, session: Session, others: Iterable[Running] = ()) 
 
     :param others: the other servers of the ensemble, because the client can be connected to any of them.
     """
-    at, client = _client_of(running, session, others)
+    at, client = client_of(running, session, others)
     ephemerals: Collection[str] = running.engine.tree.ephemerals.get(session.id, {})
     watches: Collection[str] = at.engine.watches.watchers.get(client, {}) if client is not None else ()
     state = "is still connected" if isinstance(client, Connection) else "was never closed"

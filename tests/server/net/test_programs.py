@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
+from pyzk.cli.main import main
 from pyzk.server.net import programs
 from pyzk.server.net.connection import Connection
 from pyzk.server.net.programs import look_for_programs, script_of
-from pyzk.server.testing import EmbeddedServer
+from pyzk.server.testing import Controls, EmbeddedEnsemble, EmbeddedServer
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells it")
 WORKER = """
@@ -50,7 +52,7 @@ def worker(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
         each.communicate()
 
 
-def ask(server: EmbeddedServer, path: str) -> str:
+def ask(server: Controls, path: str) -> str:
     with urllib.request.urlopen(f"{server.url}api/v1{path}") as answer:
         return str(answer.read().decode())
 
@@ -77,6 +79,43 @@ def test_the_program_behind_an_endpoint(worker: Callable[[str], subprocess.Popen
         process = worker(server.endpoint("worker-1").hosts)
         [client] = json.loads(ask(server, "/clients"))["clients"]
         assert f"(pid {process.pid})" in client["program"]
+
+
+@ON_LINUX
+def test_the_programs_behind_the_sessions_of_an_ensemble(
+    worker: Callable[[str], subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each server of the ensemble shows the clients of all servers."""
+    with EmbeddedEnsemble(3) as ensemble:
+        process = worker(ensemble[3].hosts)
+        program = f"{Path(sys.executable).name} worker.py (pid {process.pid})"
+        for number in (1, 3):
+            [client] = json.loads(ask(ensemble[number], "/clients"))["clients"]
+            assert (client["program"], client["server"]) == (program, 3)
+            assert client["peer"] == f"127.0.0.1:{client['peer'].rpartition(':')[2]}"
+            lock = json.loads(ask(ensemble[number], "/locks").splitlines()[0])
+            assert [each["program"] for each in lock["holders"]] == [program]
+        hosts = ["--hosts", ensemble[1].hosts]
+        for verb in ("sessions", "locks"):
+            assert main([*hosts, verb]) == 0
+            assert program in capsys.readouterr().out
+        assert f"  A  session {client['id']}  {program}\n" in ensemble.format_timeline()
+
+
+@ON_LINUX
+def test_a_timeline_names_the_programs_of_others(worker: Callable[[str], subprocess.Popen[str]]) -> None:
+    with EmbeddedServer() as server:
+        process = worker(server.hosts)
+        own = KazooClient(server.hosts)
+        own.start()
+        shown = server.format_timeline().splitlines()
+        [line] = [line for line in shown if "(pid " in line]
+        assert line.endswith(f"worker.py (pid {process.pid})")
+        assert line.startswith("  A  session 0x")
+        assert shown[2].startswith("  B  session 0x"), "this process needs no name"
+        assert line in ask(server, "/timeline")
+        own.stop()
+        own.close()
 
 
 def a_connection(host: str) -> Connection:

@@ -87,7 +87,7 @@ def test_what_it_shows_is_what_there_is(ensemble: EmbeddedEnsemble, client: Kazo
     page.see("zookeeper", ".rows")
     assert "new" not in page.texts(".row .name")
     page.evaluate("location.hash = '#sessions'")
-    page.see("not at this server", "tbody")
+    page.see("at server 3", "tbody .tags")
     ensemble.catch_up(2)
     page.evaluate("location.hash = '#tree'")
     page.until("[...document.querySelectorAll('.row .name')].some(e => e.textContent === 'new')")
