@@ -77,7 +77,7 @@ def main() -> int:
                 "\n".join(f"- {caveat}" for caveat in tables.CAVEATS),
                 f"## Beside Apache ZooKeeper\n\nThe median of {arguments.rounds} rounds in turns, "
                 f"{arguments.seconds} s each; {arguments.processes} processes of load.",
-                tables.markdown(server.HEAD, server.rows_of(figures)),
+                server.page(figures),
                 _picture("server", "How many times better than Apache ZooKeeper"),
                 "## Growth",
                 tables.markdown(growth.HEAD, [growth.cells(curve) for curve in curves]),

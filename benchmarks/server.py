@@ -64,11 +64,15 @@ class Figure:
         ratio = self.ratio
         return ratio if self.kind == "rate" or not ratio else 1 / ratio
 
-    def cells(self) -> list[str]:
+    def numbers(self) -> list[str]:
+        """Return ours, theirs and the ratio."""
         ratio = self.ratio
         both = [tables.number(statistics.median(side)) if side else "" for side in (self.ours, self.theirs)]
+        return [*both, f"{ratio:.2f}" if ratio else ""]
+
+    def cells(self) -> list[str]:
         wanted = "more" if self.kind == "rate" else "less"
-        return [self.row, UNITS[self.kind], *both, f"{ratio:.2f}" if ratio else "", wanted]
+        return [self.row, UNITS[self.kind], *self.numbers(), wanted]
 
 
 HEAD = ["", "figure", "pyzk-server", "ZooKeeper", "ratio", "better is"]
@@ -181,6 +185,24 @@ def _line(cells: list[str]) -> str:
 def rows_of(figures: list[Figure]) -> list[list[str]]:
     """The rows of the table, under HEAD."""
     return [figure.cells() for figure in figures]
+
+
+WIDE = ("rate", "p50", "p99")
+"""The kinds of figures that share a row of the page."""
+
+
+def page(figures: list[Figure]) -> str:
+    """Return two tables in Markdown: the rows with the figures of ``WIDE`` side by side, and all others."""
+    head = ["", *(cell for kind in WIDE for cell in (f"pyzk-server, {UNITS[kind]}", "ZooKeeper", "ratio"))]
+    rows: dict[str, dict[str, list[str]]] = {}
+    for figure in figures:
+        if figure.kind in WIDE:
+            rows.setdefault(figure.row, {})[figure.kind] = figure.numbers()
+    wide = [
+        [row, *(cell for kind in WIDE for cell in found.get(kind, [""] * 3))] for row, found in rows.items()
+    ]
+    others = [figure.cells()[:-1] for figure in figures if figure.kind not in WIDE]
+    return f"{tables.markdown(head, wide)}\n\n{tables.markdown(HEAD[:-1], others)}"
 
 
 def as_json(figures: list[Figure], machine: dict[str, str]) -> dict[str, Any]:

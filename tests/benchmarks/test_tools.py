@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import pytest
 
-from benchmarks import cost
+from benchmarks import cost, server
 from benchmarks.stalls import __main__ as stalls
 from benchmarks.wire import BenchmarkError
 
@@ -209,6 +209,15 @@ def test_the_stalls_keep_the_figures_of_other_cases() -> None:
 def test_the_page_of_the_stalls_is_made_of_the_kept_figures() -> None:
     kept = json.loads(stalls.RESULTS.read_text())
     assert stalls.PAGE.read_text() == stalls.page(kept["about"], kept["found"])
+
+
+def test_the_page_of_the_figures_is_made_of_the_kept_ones() -> None:
+    rows = json.loads((ROOT / "benchmarks" / "results" / "server.json").read_text())["rows"]
+    figures = [server.Figure(row["row"], row["kind"], row["ours"], row["theirs"]) for row in rows]
+    shown = server.page(figures)
+    assert shown in (ROOT / "docs" / "performance-table.md").read_text()
+    names = {line.split(" | ")[0].removeprefix("| ") for line in shown.splitlines()}
+    assert names >= {figure.row for figure in figures}
 
 
 def test_the_cost_of_files_is_measured() -> None:
