@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,7 @@ html_theme_options = {"source_directory": "docs/"}
 
 _INCLUDED = re.compile(r"^```\{literalinclude\} (?P<path>\S+)\n(?P<options>(?::.*\n)*)```$", re.MULTILINE)
 _DOCSTRING_CODE = re.compile(r"\n\n(?P<code>(?: {4}.*\n)(?: {4}.*\n|\n(?= {4}))*)")
+_API = re.compile(r"^```\{api\} (?P<module>[\w.]+)\n(?P<names>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK_OUT = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<path>\.\./[^)\s]*)\)")
 
 
@@ -87,6 +89,22 @@ def link_out(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = _LINK_OUT.sub(link, source[0])
 
 
+def list_api(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Make the names in a block ``{api} module`` directives of autodoc."""
+
+    def directive(module: str, name: str) -> str:
+        thing = getattr(import_module(module), name)
+        kind = "function" if not isinstance(thing, type) else "class"
+        kind = "exception" if kind == "class" and issubclass(thing, BaseException) else kind
+        return f".. auto{kind}:: {module}.{name}\n"
+
+    def block(found: re.Match[str]) -> str:
+        directives = [directive(found["module"], name) for name in found["names"].split()]
+        return f"```{{eval-rst}}\n{''.join(directives)}```"
+
+    source[0] = _API.sub(block, source[0])
+
+
 def mark_code(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Make the code in docstrings literal: it is indented by four, after a blank line."""
     text = "\n" + "\n".join(lines)
@@ -107,7 +125,7 @@ def write_markdown(app: Sphinx, failure: Exception | None) -> None:
         source = Path(app.env.doc2path(name))
         title = title_of(source.read_text(encoding="utf-8"))
         text = fill_in(source.read_text(encoding="utf-8"), source.parent, app.config)
-        if "```{eval-rst}" in text:
+        if "```{eval-rst}" in text or _API.search(text):
             writer = TextTranslator(app.env.get_doctree(name), app.builder)
             writer.document.walkabout(writer)
             text = f"# {title}\n\n{writer.body.partition(chr(10) * 2)[2]}"
@@ -120,5 +138,6 @@ def write_markdown(app: Sphinx, failure: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", link_out)
+    app.connect("source-read", list_api)
     app.connect("autodoc-process-docstring", mark_code)
     app.connect("build-finished", write_markdown)

@@ -57,6 +57,10 @@ def test_each_public_name_is_in_the_reference() -> None:
         kinds = (type, FunctionType)
         public = [each for each in module.__all__ if isinstance(getattr(module, each), kinds)]
         listed = set(re.findall(rf":: pyzk\.{re.escape(name)}\.(\w+)$", text, re.MULTILINE))
+        for block in re.findall(
+            rf"^```\{{api\}} pyzk\.{re.escape(name)}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+        ):
+            listed |= set(block.split())
         missing = sorted(set(public) - listed)
         assert not missing, f"add to docs/api: {', '.join(missing)}"
 
