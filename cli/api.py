@@ -144,10 +144,11 @@ class Api:
 
 
 @asynccontextmanager
-async def api(context: Context, *, of_all: bool = False) -> AsyncIterator[Api]:
+async def api(context: Context, *, of_all: bool = False, from_one: bool = False) -> AsyncIterator[Api]:
     """The control API of the server of the arguments.
 
     :param of_all: whether the server may belong to an ensemble; then any of its servers answers for all.
+    :param from_one: whether one server of an ensemble in ``--hosts`` is enough for that.
     :raises Failure: it is not a pyzk-server, its control is off, or the connection fails.
     """
     options, hosts = context.options, await hosts_of(context.options)
@@ -161,6 +162,8 @@ async def api(context: Context, *, of_all: bool = False) -> AsyncIterator[Api]:
                 await found.ask("GET", "ensemble")
             except Failure as failure:
                 raise several if failure.status is Status.REFUSED else failure from None
+            found.of_all = ("ensemble",)
+        elif from_one and (await found.ask("GET", "server")).get("server"):
             found.of_all = ("ensemble",)
         yield found
 

@@ -69,7 +69,7 @@ async def timeline(context: Context) -> int:
 
 async def advise(context: Context) -> int:
     """Say what clients do wrong, and what to do instead."""
-    async with api(context, of_all=True) as server:
+    async with api(context, of_all=True, from_one=True) as server:
         past = await server.ask("GET", *server.of_all, "history", limit=_LOOKED_AT)
         if all(entry["op"] == "ping" or entry["kind"] == "note" for entry in past["entries"]):
             raise Failure(

@@ -24,6 +24,7 @@ import re
 import textwrap
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 
 import attrs
@@ -131,6 +132,12 @@ def drawing(
         text += [
             f"  {names[session]}  session {session_text(session)}{_behind(programs.get(session))}"
             for session in columns
+        ]
+    else:
+        known = (session for session in columns if session in programs)
+        text += [
+            f"  {names.get(session) or session_text(session)}{_behind(programs[session])}"
+            for session in islice(known, _COLUMNS)
         ]
     if not kept:
         return "\n".join(

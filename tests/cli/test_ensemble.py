@@ -204,6 +204,10 @@ def test_the_timeline_of_all_servers_or_of_one(
     entries = [json.loads(line) for line in pyzk("timeline", "--json").lines]
     assert {entry["server"] for entry in entries if entry["kind"] == "role"} == {1, 2, 3, 4}
     assert (pyzk("advise").status, pyzk("pause").status) == (0, Status.USAGE)
+    for _ in range(30):
+        client.exists("/ready")
+    for number in ensemble.numbers:
+        assert "polling" in pyzk("--hosts", ensemble[number].hosts, "advise").out, "the client is at server 1"
 
 
 def test_the_trace_of_all_servers_or_of_one(

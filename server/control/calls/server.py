@@ -24,6 +24,7 @@ def _server(control: Control, ask: Ask) -> Any:
         "port": controls.port,
         "url": controls.url,
         "secure_port": controls.secure_port,
+        "server": controls.running.service.server_id,
         "uptime": controls.clock.now(),
         "sessions": len(controls.running.engine.sessions),
     }

@@ -114,6 +114,9 @@ def test_a_timeline_names_the_programs_of_others(worker: Callable[[str], subproc
         assert line.startswith("  A  session 0x")
         assert shown[2].startswith("  B  session 0x"), "this process needs no name"
         assert line in ask(server, "/timeline")
+        narrow = ask(server, "/timeline?width=60").splitlines()
+        assert f"  0x{own.client_id[0]:x}" not in narrow[1:3], "lines name their sessions: no other head"
+        assert [line.split("  ")[-1] for line in narrow if "(pid " in line] == [line.split("  ")[-1]]
         own.stop()
         own.close()
 
