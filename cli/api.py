@@ -1,4 +1,4 @@
-"""The control API of a pyzk-server, asked over HTTP on the port of clients (docs/http.md)."""
+"""Requests to the control API of a pyzk-server, over HTTP on the port of clients (docs/http.md)."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from .streams import ERRORS, LONGEST, reason, stream_to
 
 _PREFIX = "/api/v1"
 _PATIENCE = 60.0
-"""Seconds to wait for an answer: advancing the clock may take long."""
+"""Seconds to wait for an answer. An advance of the clock can take long."""
 _RECEIVE = 64 * 1024  # bytes
 _CLIENTS = 1000
-"""The largest number of sessions whose descriptions are requested: a server returns this many at once."""
+"""The largest number of sessions in one request for descriptions. A server returns at most this many sessions
+at once."""
 _STATUSES: Mapping[int, Status] = {
     400: Status.USAGE,
     401: Status.FORBIDDEN,
     403: Status.FORBIDDEN,
     404: Status.NO,
 }
-"""The exit status for a status of HTTP, if it is not "the server refuses"."""
+"""The exit status for a status of HTTP. For every other status the exit status is "the server refuses"."""
 
 
 class Api:
@@ -67,7 +68,7 @@ class Api:
         return json.loads(answer)
 
     async def follow(self, *path: str, **fields: Any) -> AsyncGenerator[str, None]:
-        """Make a request whose answer does not end; yields the lines of the answer.
+        """Make a request with an endless answer; yields the lines of the answer.
 
         :raises Failure: the server refuses, or has ended.
         """
@@ -145,14 +146,15 @@ class Api:
 
 @asynccontextmanager
 async def api(context: Context, *, of_all: bool = False, from_one: bool = False) -> AsyncIterator[Api]:
-    """The control API of the server of the arguments.
+    """The control API of the server that the arguments name.
 
-    :param of_all: whether the server may belong to an ensemble; then any of its servers answers for all.
+    :param of_all: whether the server can belong to an ensemble. Then any server of the ensemble answers for
+        all servers.
     :param from_one: whether one server of an ensemble in ``--hosts`` is enough for that.
-    :raises Failure: it is not a pyzk-server, its control is off, or the connection fails.
+    :raises Failure: the server is not a pyzk-server, its control is off, or the connection fails.
     """
     options, hosts = context.options, await hosts_of(context.options)
-    several = wrong(PROG, f"{options.verb} is for one server, and --hosts names {len(hosts)}")
+    several = wrong(PROG, f"{options.verb} works with one server only, but --hosts names {len(hosts)}")
     if len(hosts) > 1 and not of_all:
         raise several
     async with AsyncExitStack() as stack:
@@ -200,7 +202,7 @@ async def _first(context: Context, hosts: Sequence[Host], stack: AsyncExitStack)
 async def _told(context: Context, host: Host, patience: float) -> AsyncIterator[None]:
     """Turn errors of a connection into failures that say what to do.
 
-    :param patience: the seconds after which the block is left.
+    :param patience: the number of seconds after which the block is cancelled.
     """
     try:
         with trio.fail_after(patience):

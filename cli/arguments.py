@@ -13,12 +13,12 @@ from typing import NoReturn
 from .status import Failure, Status
 
 _ZKCLI = re.compile(r"unrecognized arguments: .*-s(erver)?\b")
-"""Options of other tools, with a hint at the right option."""
+"""Options of other tools, each with a hint to the right option."""
 DEFAULT_HOSTS = "127.0.0.1:2181"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are failures."""
+    """A parser that raises a failure for wrong arguments."""
 
     def error(self, message: str) -> NoReturn:
         if _ZKCLI.search(message):
@@ -27,12 +27,12 @@ class Parser(argparse.ArgumentParser):
 
 
 class _NoAuth(argparse.Action):
-    """``--auth``, which other tools have."""
+    """``--auth``, an option of other tools."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         parser.error(
-            "--auth is not taken, as everybody on this machine can see the arguments of a command:"
-            " write SCHEME:CREDENTIAL into a file for --auth-file, or into PYZK_AUTH"
+            "--auth is refused, because everybody on this machine can see the arguments of a command: "
+            "write SCHEME:CREDENTIAL into a file for --auth-file, or into PYZK_AUTH"
         )
 
 
@@ -50,7 +50,7 @@ def seconds(text: str) -> float:
 
 
 def number(text: str) -> int:
-    """The type of a number of things, at least one."""
+    """The type of an argument that is a count of at least one."""
     value = int(text)
     if value < 1:
         raise ValueError
@@ -71,12 +71,13 @@ def add_hosts(add: Callable[..., object], environ: Mapping[str, str]) -> None:
         "--auth-file",
         metavar="FILE",
         type=Path,
-        help="identities, one SCHEME:CREDENTIAL a line, as in digest:user:password (default: $PYZK_AUTH)",
+        help="a file of identities, one SCHEME:CREDENTIAL on each line, as in digest:user:password "
+        "(default: $PYZK_AUTH)",
     )
 
 
 def split_command(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
-    """Return the program's own arguments, whether there is a ``--``, and the command after it."""
+    """Return the program's own arguments, whether there is a ``--``, and the command after the ``--``."""
     if "--" not in argv:
         return argv, False, []
     at = argv.index("--")
@@ -116,7 +117,8 @@ def check_path(program: str, path: str) -> None:
 def identities(
     program: str, file: Path | None, environ: Mapping[str, str] = os.environ
 ) -> tuple[tuple[str, str], ...]:
-    """Return the identities, as pairs of scheme and credential. Messages show only their place.
+    """Return the identities, as pairs of scheme and credential. Messages show only the file and the line of
+    an identity.
 
     :raises Failure: a file cannot be read, or a line is malformed.
     """

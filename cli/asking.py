@@ -1,4 +1,4 @@
-"""Asking before a change that cannot be undone."""
+"""The question before a change that cannot be undone."""
 
 from __future__ import annotations
 

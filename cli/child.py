@@ -1,13 +1,15 @@
-"""Running a command, and ending all processes that it has started.
+"""A command as a child process, and the end of all processes that the command has started.
 
 The rules:
 
-* On Linux these are all its descendants, daemons too. This process is their *subreaper*: a descendant whose
-  parent has ended becomes a child of this process. So all have ended when this process has no children.
-* On other POSIX systems these are the processes of its process group; at a terminal, only the command.
-* Windows has neither process groups nor SIGTERM: no command is run there.
+* On Linux the processes of a command are all its descendants, also daemons. This process is their
+  *subreaper*: if the parent of a descendant ends, the descendant becomes a child of this process. All
+  processes of the command have ended when this process has no children.
+* On other POSIX systems the processes of a command are the processes of its process group. At a terminal,
+  only the command itself counts.
+* No command is run on Windows, because Windows has neither process groups nor SIGTERM.
 * Processes that this process had as children before are never touched.
-* They are ended by SIGTERM, and after a time by SIGKILL.
+* The processes get SIGTERM, and after a time SIGKILL.
 """
 
 from __future__ import annotations
@@ -37,20 +39,23 @@ _SIGNALS = [
 _LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-"""Numbers of options of prctl(2)."""
+"""The numbers of two options of prctl(2)."""
 _libc: Any = ctypes.CDLL(None) if _LINUX else None
 
 _POLL_INTERVAL = 0.05
-"""Seconds between two checks for remaining processes: SIGCHLD announces only the end of children."""
+"""Seconds between two checks for remaining processes. The checks are needed because SIGCHLD announces only
+the end of children."""
 
 
 class Child:
     """A command that runs.
 
-    The command has a process group of its own. But at a terminal it stays in the group of this process, so
-    that it can read from the terminal, and the terminal can stop and interrupt it.
+    Without a terminal the command has its own process group. At a terminal the command stays in the process
+    group of this process, so that the command can read from the terminal, and the terminal can stop and
+    interrupt the command.
 
-    :ivar ended: set when the command itself has ended, and its status is known. Other processes may be left.
+    :ivar ended: set when the command itself has ended, and its status is known. Other processes of the
+        command may still run.
     :raises OSError: the command cannot be run.
     """
 
@@ -81,7 +86,7 @@ class Child:
         return -self._process.pid if self._own_group else self._process.pid
 
     def signal(self, number: int) -> None:
-        """Pass a signal on. A terminal has sent its signals to the command already."""
+        """Pass a signal on. A signal of the terminal has reached the command already."""
         if self.ended.is_set() or (not self._own_group and number in (signal.SIGINT, signal.SIGQUIT)):
             return
         _kill(self._target, number)
@@ -148,7 +153,7 @@ def ends_with_us() -> Callable[[], None] | None:
 
 
 def find(command: str) -> None:
-    """Check that a command can be run, before a long wait for its lock.
+    """Check that a command can be run, before a long wait for the lock.
 
     :raises Failure: no command can be run on this platform.
     :raises OSError: there is no such command.
@@ -156,8 +161,8 @@ def find(command: str) -> None:
     if not hasattr(signal, "SIGCHLD"):
         raise Failure(
             Status.USAGE,
-            f"{sys.platform} lacks the signals by which a command and all that it has started are ended; "
-            "hold the lock in Python: pyzk.blocking",
+            f"{sys.platform} lacks the signals that end a command and all its processes; hold the lock in "
+            "Python instead: pyzk.blocking",
         )
     if shutil.which(command) is None:
         code = errno.EACCES if "/" in command and os.path.exists(command) else errno.ENOENT
@@ -180,7 +185,7 @@ def _end_with(parent: int) -> None:
 
 
 def _kill(target: int, number: int) -> bool:
-    """Send a signal. Returns False if there is no such process."""
+    """Send a signal. Returns False if the process does not exist."""
     try:
         os.kill(target, number)
     except ProcessLookupError:
@@ -196,7 +201,7 @@ def _kill_all(targets: set[int], number: int) -> None:
 
 
 def _descendants(ancestors: set[int]) -> set[int]:
-    """The children of some processes, their children, and so on."""
+    """Return the children of some processes, the children of these children, and so on."""
     parents = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -4,11 +4,11 @@
   bash :func:`unquoted` does it. Neither a shell nor this module expands anything. Only the shell knows the
   value of a word with ``$`` or a backtick, so such a word is not used as a connect string, and no znode is
   offered.
-* The completion asks the server of the command line, with all its options: ``--hosts``, ``--tls`` and so on,
-  before or after the verb.
-* The names come from a server, and anybody may have created them. They are printed unchanged, one a line,
-  for scripts that compare and quote them, and never let a shell expand them. A name that the rules of paths
-  forbid, such as one with a line feed, is not printed.
+* The completion connects to the server of the command line, with all options of the command line:
+  ``--hosts``, ``--tls`` and so on, before or after the verb.
+* The names come from a server, where anybody may have created them. The names are printed unchanged, one on
+  each line. The scripts must compare and quote the names, and must never let a shell expand them. A name that
+  the rules of paths forbid, such as a name with a line feed, is not printed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from .parser import PROG, VERBS, add_server, new_parser, verb_parser
 from .status import Failure, Status
 
 _PATIENCE = 1.0
-"""Seconds to wait for the server without ``--connect-timeout``: somebody waits at the keyboard."""
+"""Seconds to wait for the server without ``--connect-timeout``. They are few because the user waits at the
+keyboard."""
 
 
 def complete(words: Sequence[str], *, quoted: bool) -> int:
     """Print the paths that begin with the last word; returns the exit status.
 
-    :param words: the words of the command line; the first one is the program: ``pyzk`` or ``pyzk-lock``.
-    :param quoted: whether they have their quotes.
+    :param words: the words of the command line. The first word is the program: ``pyzk`` or ``pyzk-lock``.
+    :param quoted: whether the words still have their quotes.
     """
     words = [unquoted(word) for word in words] if quoted else list(words)
     program, *before, current = words
@@ -51,7 +52,7 @@ def complete(words: Sequence[str], *, quoted: bool) -> int:
 
 
 def unquoted(word: str) -> str:
-    """Return a word of a shell without its quotes, also without an open quote."""
+    """Return a word of a shell without its quotes. A quote that is still open is removed too."""
     found, quote, escaped = [], "", False
     for character in word:
         if escaped:
@@ -73,7 +74,7 @@ _FILES = ("FILE", "PLACE")
 
 
 def _is_for_a_file(program: str, before: Sequence[str]) -> bool:
-    """Whether the next word is a file, or not an argument of this program."""
+    """Return whether the next word is a file, or not an argument of this program."""
     if "--" in before:
         return True
     if program == lock.PROG:
@@ -94,7 +95,7 @@ def _is_for_a_file(program: str, before: Sequence[str]) -> bool:
 
 
 def _server_of(words: Sequence[str]) -> argparse.Namespace:
-    """Return the options for the server from the words.
+    """Return the options for the server that are among the words.
 
     :raises Failure: the words are wrong.
     """

@@ -1,4 +1,4 @@
-"""Clients whose errors are messages for users."""
+"""Clients with errors that are messages for users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .status import Failure, Status, say
 from .streams import ERRORS, reason, stream_to
 
 _SILENT = 1.0
-"""After this many seconds of vain attempts a message says so."""
+"""The seconds of failed attempts after which a message is printed."""
 
 
 @asynccontextmanager
@@ -35,9 +35,10 @@ async def client(
     auth: tuple[tuple[str, str], ...],
     ssl_context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[ZooKeeper]:
-    """A client; times are in seconds. If no server accepts a connection, a message says so after a second.
+    """Open a client. Times are in seconds. If no server accepts a connection, a message says so after a
+    second.
 
-    :raises Failure: an error of the client or of the servers leaves the block.
+    :raises Failure: the block ends with an error of the client or of the servers.
     """
     # In the protocol SASL is no scheme of an auth packet: such a line is the user to log in as.
     users = [text.partition(":") for scheme, text in auth if scheme == "sasl"]
@@ -57,8 +58,8 @@ async def client(
 
 @contextmanager
 def _saying_what_refuses(program: str, hosts: str, patience: float) -> Iterator[Callable[[], None]]:
-    """Say after a second that no server accepts connections. Yields a function to call when there is a
-    session."""
+    """Say after a second that no server accepts connections. Yields a function that must be called when there
+    is a session."""
     scope = trio.CancelScope()
 
     async def look() -> None:

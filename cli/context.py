@@ -1,4 +1,4 @@
-"""The surroundings of every verb: a client, output, a question before something is lost, words for errors."""
+"""The context of every verb: a client, output, the question before a deletion, and the messages of errors."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from .walking import Walker
 
 # Without a text here, the error's own says what to do.
 _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
-    NoNodeError: (Status.NO, "no such znode; pyzk ls shows what there is"),
+    NoNodeError: (Status.NO, "no such znode; pyzk ls shows the znodes that exist"),
     NodeExistsError: (Status.NO, "it exists already; pyzk set replaces its data"),
-    NotEmptyError: (Status.NO, "it has children; -r deletes them too"),
-    BadVersionError: (Status.NO, "version conflict: somebody has changed it; look again"),
+    NotEmptyError: (Status.NO, "it has children; -r deletes the children too"),
+    BadVersionError: (Status.NO, "version conflict: another client has changed the znode; read it again"),
     NoChildrenForEphemeralsError: (Status.NO, "its parent is ephemeral and cannot have children"),
     UnimplementedError: (
         Status.REFUSED,
@@ -53,13 +53,13 @@ _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
     BadArgumentsError: (Status.USAGE, ""),
     SessionExpiredError: (
         Status.LOST,
-        "the session has expired; run it again, with a longer --session-timeout",
+        "the session has expired; run the command again, with a longer --session-timeout",
     ),
 }
 _BUFFER = 64 * 1024
 """The number of characters of output that are written together."""
 _SOON = 0.1
-"""Seconds after which output is written, even if there is little."""
+"""Seconds after which output is written, even if it is short."""
 
 
 @attrs.define(slots=False)
@@ -106,7 +106,8 @@ class Context:
                     raise
                 raise Failure(
                     Status.UNAVAILABLE,
-                    f"{error.path}: the connection was lost before the answer came; look whether it was done",
+                    f"{error.path}: the connection was lost before the answer; check whether the change "
+                    "was made",
                 ) from None
             except tuple(_ADVICE) as error:
                 raise explained(error) from None
@@ -140,17 +141,18 @@ class Context:
         self._flushed_at = trio.current_time()
 
     def tell_left_out(self, *walkers: Walker) -> int:
-        """Say which znodes were left out, and why; returns the exit status."""
+        """Print which znodes were left out, and why; returns the exit status."""
         refused = [path for walker in walkers for path in walker.refused]
         forbidden = [path for walker in walkers for path in walker.forbidden]
         if forbidden:
             say(
                 PROG,
-                f"left out, as no znode may have such a name: {_first_of(forbidden)}; distrust this server",
+                f"left out, because no znode can have such a name: {_first_of(forbidden)}; distrust this "
+                "server",
             )
         if refused:
             more = "check --auth-file or PYZK_AUTH"
-            say(PROG, f"left out, as they may not be read: {_first_of(refused)}; {more}")
+            say(PROG, f"left out, because this client may not read them: {_first_of(refused)}; {more}")
         return Status.FORBIDDEN if refused else Status.REFUSED if forbidden else 0
 
 
@@ -172,7 +174,8 @@ def explained(error: ZooKeeperError) -> Failure:
 
 
 def split_location(text: str, hosts: str) -> tuple[str, str]:
-    """The connect string and the path of ``HOST:PORT,.../PATH``; for ``PATH`` alone, ``hosts`` and the path.
+    """Return the connect string and the path of ``HOST:PORT,.../PATH``. For ``PATH`` alone, return ``hosts``
+    and the path.
 
     :raises Failure: the text has another form.
     """

@@ -1,5 +1,5 @@
 """The arguments of ``pyzk ensemble``, made from the table :mod:`pyzk.protocol.control_verbs`. A verb has the
-name of the control API, with a dash for each underscore."""
+name that it has in the control API, with a dash for each underscore."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ VERBS: Final[dict[str, Verb]] = {
 
 
 def fields(verb: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the given arguments of a verb, by the names of the fields in a request."""
+    """Return the given arguments of a verb, with the names of the fields in a request."""
     names = CONTROL_VERBS[verb.replace("-", "_")].arguments
     return {name: value for name in names if (value := getattr(options, name)) not in (None, [])}

@@ -1,4 +1,4 @@
-"""Files of a server, as arguments of verbs: a snapshot, a log, or a whole data directory."""
+"""The files of a server as arguments of verbs: a snapshot, a log, or a whole data directory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def explained(path: str | Path) -> Iterator[None]:
 
 
 def is_data(path: str) -> bool:
-    """Whether a path names a snapshot or a data directory, and not a tree in JSON.
+    """Return whether a path names a snapshot or a data directory, and not a tree in JSON.
 
     :raises Failure: it cannot be read.
     """
@@ -50,7 +50,7 @@ def is_log(path: str) -> bool:
 def image_of(path: str, progress: Callable[[str, int], object] = lambda what, count: None) -> Image:
     """Read a snapshot, or restore a data directory. Harmless faults are reported on standard error.
 
-    :raises Failure: it cannot be read, or is damaged.
+    :raises Failure: the file cannot be read or is damaged.
     """
     with explained(path):
         return places.image_at(path, lambda line: say(PROG, f"{path}: {line}"), progress)
@@ -60,7 +60,7 @@ def entries_of(path: str) -> Iterator[Entry]:
     """Yield the entries of a log, or of all logs of a data directory. Harmless faults are reported on
     standard error.
 
-    :raises Failure: a file cannot be read, or is damaged.
+    :raises Failure: a file cannot be read or is damaged.
     """
     if os.path.isdir(path):
         folder = places.folder_of(path)
@@ -72,4 +72,8 @@ def entries_of(path: str) -> Iterator[Entry]:
             reader = LogReader(file)
             yield from reader.entries()
         if reader.torn is not None:
-            say(PROG, f"{each}: byte {reader.torn:,}: the last entry is torn: it was never whole")
+            say(
+                PROG,
+                f"{each}: byte {reader.torn:,}: the last entry is incomplete: the server stopped while it "
+                "wrote the entry",
+            )

@@ -1,4 +1,4 @@
-"""Asking servers by four-letter words (operator-surface.md section 1)."""
+"""Requests to servers with four-letter words (operator-surface.md section 1)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .status import Failure, Status
 from .streams import ERRORS, LONGEST, reason, stream_to
 
 _PATIENCE = 10.0
-"""Seconds to wait for an answer: a server with many sessions has a long one."""
+"""Seconds to wait for an answer. The answer of a server with many sessions is long."""
 OURS = "-pyzk-"
-"""Part of the version of every pyzk-server, and of no other server (docs/pyzk.md)."""
+"""A part of the version of every pyzk-server. No other server has it in its version (docs/pyzk.md)."""
 
 
 async def ask(
@@ -51,7 +51,7 @@ def fields(answer: str) -> dict[str, str]:
 
 
 async def version(host: Host, ssl_context: ssl.SSLContext | None = None) -> str:
-    """Return the version in the answer to ``srvr``, which every server allows; empty if there is none.
+    """Return the version in the answer to ``srvr``, which every server allows; empty if there is no version.
 
     :raises Failure: the server does not answer.
     """

@@ -19,7 +19,7 @@ from .status import Failure, Status, say, show_warnings
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status.
 
-    :param argv: the arguments without the program's name; those of the process by default.
+    :param argv: the arguments without the program's name; by default the arguments of the process.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
     show_warnings(PROG)

@@ -1,6 +1,6 @@
 """The arguments of ``pyzk``: one table of verbs, which the completion uses too.
 
-The parser of a verb is made when that verb is used: a start takes 0.1 s, and should not take more.
+The parser of a verb is made when that verb is used, because a start must not take more than 0.1 s.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _version(add: Add) -> None:
         metavar="N",
         type=int,
         default=-1,
-        help="only if its data has this version",
+        help="change the znode only if its data has this version",
     )
 
 
@@ -64,7 +64,7 @@ def _tree(add: Add) -> None:
 def _get(add: Add) -> None:
     _path(add)
     add("--raw", action="store_true", help="the unchanged bytes")
-    add("--hex", action="store_true", help="hex digits and characters, 16 bytes a line")
+    add("--hex", action="store_true", help="show hex digits and characters, 16 bytes on each line")
     add("--stat", action="store_true", help="the Stat too")
 
 
@@ -78,14 +78,19 @@ def _create(add: Add) -> None:
     _path(add)
     _new_data(add, "its data")
     add("-p", "--parents", action="store_true", help="create missing parents too")
-    add("-e", "--ephemeral", action="store_true", help="ephemeral: it stays until pyzk is interrupted")
+    add(
+        "-e",
+        "--ephemeral",
+        action="store_true",
+        help="create an ephemeral; it exists until pyzk is interrupted",
+    )
     add("-s", "--sequential", action="store_true", help="the server appends a number of ten digits")
-    add("-c", "--container", action="store_true", help="the server deletes it when its last child has gone")
+    add("-c", "--container", action="store_true", help="the server deletes the znode after its last child")
     add(
         "--ttl",
         metavar="TIME",
         type=duration,
-        help="the server deletes it after this time without a change: 90, 5m",
+        help="the server deletes the znode after this time without a change: 90, 5m",
     )
     add("--acl", metavar="ACL", default="open", help="SCHEME:ID:PERMISSIONS,... (default: open to everybody)")
 
@@ -102,17 +107,17 @@ def _stat(add: Add) -> None:
 
 def _acl(add: Add) -> None:
     _path(add)
-    add("acl", metavar="ACL", nargs="?", help="set this one: SCHEME:ID:PERMISSIONS,... or open")
+    add("acl", metavar="ACL", nargs="?", help="the ACL to set: SCHEME:ID:PERMISSIONS,... or open")
     add("-R", "--recursive", action="store_true", help="everything below too")
 
 
 def _acls(add: Add) -> None:
-    _path(add, default="/", help="the top of what is shown")
+    _path(add, default="/", help="the top of the shown part")
     add(
         "--world-writable",
         dest="world_writable",
         action="store_true",
-        help="only znodes that everybody may change; exit status 1 if there is one",
+        help="show only znodes that everybody may change; exit with status 1 if there is one",
     )
 
 
@@ -128,7 +133,7 @@ def _find(add: Add) -> None:
     add(
         "--owner",
         metavar="SESSION",
-        help="an ephemeral of this session, such as 0x1a2b; any: of any session; none: no ephemeral",
+        help="only ephemerals of this session, such as 0x1a2b; any: all ephemerals; none: no ephemerals",
     )
     add("--larger", metavar="SIZE", type=size, help="more data than 300, 10k, 1M")
     add("--smaller", metavar="SIZE", type=size, help="less data than")
@@ -140,7 +145,7 @@ def _find(add: Add) -> None:
 
 def _cp(add: Add) -> None:
     add("source", metavar="SOURCE", help="PATH, HOST:PORT,.../PATH on another server, or file:NAME")
-    add("target", metavar="TARGET", help="the same; the znodes below SOURCE are copied below it")
+    add("target", metavar="TARGET", help="as SOURCE; the znodes below SOURCE are copied below TARGET")
     add("--subtree", metavar="PATH", default="/", help="the path in a file that becomes the top (default: /)")
     _writing(add)
     _choosing(add, "omit")
@@ -148,12 +153,18 @@ def _cp(add: Add) -> None:
 
 def _choosing(add: Add, ephemerals: str) -> None:
     _no_acl(add)
-    add("--mask", metavar="GLOB", action="append", default=[], help="*** instead of the data of these znodes")
+    add(
+        "--mask",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="write *** instead of the data of these znodes",
+    )
     add(
         "--ephemerals",
         choices=EPHEMERALS,
         default=ephemerals,
-        help="leave them out, keep them in a file, or make them persistent (default: %(default)s)",
+        help="leave ephemerals out, keep them in a file, or make them persistent (default: %(default)s)",
     )
 
 
@@ -172,7 +183,7 @@ def _diff(add: Add) -> None:
 
 
 def _dump(add: Add) -> None:
-    _path(add, default="/", help="the top of what is written")
+    _path(add, default="/", help="the top of the written part")
     add("file", metavar="FILE", nargs="?", default="-", help="(default: standard output)")
     add("--data", metavar="PLACE", help="dump a snapshot, a data directory or a dump, without a server")
     _writing(add)
@@ -180,7 +191,7 @@ def _dump(add: Add) -> None:
 
 
 def _load(add: Add) -> None:
-    _path(add, help="the path for the top of the dump")
+    _path(add, help="the path at which the top of the dump is created")
     add(
         "file",
         metavar="FILE",
@@ -200,7 +211,7 @@ def _load(add: Add) -> None:
 
 def _inspect(add: Add) -> None:
     add("file", metavar="FILE", help="a snapshot, a log, or a data directory")
-    _path(add, default="/", help="the top of what is shown of a tree")
+    _path(add, default="/", help="the top of the shown part of a tree")
     add("--sums", metavar="DEPTH", type=number, nargs="?", const=1, help="znodes and bytes of each subtree")
     add("--largest", metavar="N", type=number, help="the znodes with the most data")
     add("--history", metavar="ZNODE", help="the transactions in the logs that concern this znode")
@@ -213,19 +224,27 @@ def _nothing(add: Add) -> None:
 def _locks(add: Add) -> None:
     _path(add, default="/")
     add("--all", action="store_true", help="groups, queues and barriers too, and empty directories")
-    add("--check", action="store_true", help="exit status 1 if there is a deadlock, or a remark")
-    help = "delete the znodes of the holders of the lock PATH; asks before"
+    add("--check", action="store_true", help="exit with status 1 if there is a deadlock or a remark")
+    help = "delete the znodes of the holders of the lock PATH, after a question"
     add("--break", dest="breaks", action="store_true", help=help)
 
 
 def _health(add: Add) -> None:
-    add("--all", action="store_true", help="every server of --hosts must serve, not only one")
-    add("--wait", metavar="TIME", type=duration, default=0.0, help="the longest time to wait for it: 30s, 2m")
+    add("--all", action="store_true", help="require that every server of --hosts serves, not only one")
+    add(
+        "--wait",
+        metavar="TIME",
+        type=duration,
+        default=0.0,
+        help="the longest time to wait until the servers serve: 30s, 2m",
+    )
 
 
 def _exec(add: Add) -> None:
     add("--config", metavar="FILE", type=Path, help="settings of the server, in zoo.cfg syntax")
-    help = "the command and its arguments, also after --; its environment has PYZK_HOSTS and ZOOKEEPER_HOSTS"
+    help = (
+        "the command and its arguments, perhaps after --; its environment has PYZK_HOSTS and ZOOKEEPER_HOSTS"
+    )
     add("command", metavar="COMMAND", nargs=argparse.REMAINDER, help=help)
 
 
@@ -271,22 +290,31 @@ def _endpoint(add: Add) -> None:
         "name",
         metavar="NAME",
         nargs="?",
-        help="the endpoint, which is made if it does not exist (default: list all)",
+        help="the endpoint, which is created if it does not exist (default: list all endpoints)",
     )
-    add("what", choices=["cut", "pause", "delay", "resume"], nargs="?", help="the fault of its clients")
     add(
-        "time", metavar="TIME", type=duration, nargs="?", help="delay: of each message, by the server's clock"
+        "what",
+        choices=["cut", "pause", "delay", "resume"],
+        nargs="?",
+        help="the fault of the clients of the endpoint",
+    )
+    add(
+        "time",
+        metavar="TIME",
+        type=duration,
+        nargs="?",
+        help="with delay: the time by which each message is late, by the server's clock",
     )
 
 
 def _advance(add: Add) -> None:
     add("time", metavar="TIME", type=duration, help="90, 30s, 5m, 2h, 1d")
-    add("--keep-alive", action="store_true", help="count connected clients as having sent their pings")
+    add("--keep-alive", action="store_true", help="treat connected clients as if they had sent their pings")
 
 
 def _fault(add: Add) -> None:
     add("what", choices=["set", "list", "rm"], help="plan a fault, list all faults, end some")
-    add("numbers", metavar="NUMBER", nargs="*", help="rm: which ones, or all")
+    add("numbers", metavar="NUMBER", nargs="*", help="with rm: the numbers of the faults, or all")
     _selected(add)
     add("--nth", metavar="N", type=number, help="the first matching request to affect (default: 1)")
     add(
@@ -294,17 +322,26 @@ def _fault(add: Add) -> None:
         metavar="N",
         type=_times,
         default=1,
-        help="how many requests from the nth on, or all (default: 1)",
+        help="the number of requests to affect, from the nth on, or all (default: 1)",
     )
-    add("--when", choices=["before", "after"], help="the request is applied (default: before)")
+    add(
+        "--when",
+        choices=["before", "after"],
+        help="the fault happens before or after the request is applied (default: before)",
+    )
     actions = ["disconnect", "drop_reply", "error", "delay", "expire"]
     add("--action", choices=actions, help="the kind of fault (default: disconnect)")
     add("--error", metavar="ERROR", type=_error, help="with error: NoNode, or -101")
-    add("--seconds", metavar="TIME", type=duration, help="with delay: the time, by the server's clock")
+    add(
+        "--seconds",
+        metavar="TIME",
+        type=duration,
+        help="with delay: the time by which the reply is late, by the server's clock",
+    )
 
 
 def _meant(word: str) -> str:
-    """A guess at the verb that the user meant."""
+    """Return a guess at the verb that the user meant."""
     from difflib import get_close_matches  # slow to import, and needed for an error only
 
     meant = get_close_matches(word, VERBS, n=1)
@@ -323,7 +360,9 @@ def _helper(add: Add) -> None:
     add("language", metavar="LANGUAGE", choices=["java", "go", "node"], help="java, go or node")
     help = "the folder for the files (default: src/test/java for Java, else the current folder)"
     add("folder", metavar="DIR", nargs="?", help=help)
-    help = "Java: also the classes in place of Curator's TestingServer or ZooKeeper's ZooKeeperServerEmbedded"
+    help = (
+        "Java: also the classes that replace Curator's TestingServer or ZooKeeper's ZooKeeperServerEmbedded"
+    )
     add("--with", dest="kinds", action="append", default=[], choices=["curator", "embedded"], help=help)
     add("--overwrite", action="store_true", help="replace files that differ")
 
@@ -346,28 +385,35 @@ VERBS: Final[Mapping[str, Verb]] = {
     "watch": Verb("follow changes until interrupted", "watching:watch", _watch),
     "cp": Verb("copy a tree, between servers too", "copying:cp", _cp),
     "diff": Verb("compare two trees, on two servers too", "copying:diff", _diff),
-    "dump": Verb("write a tree as JSON, one znode a line", "copying:dump", _dump),
-    "load": Verb("create what dump has written", "copying:load", _load),
-    "inspect": Verb("show what the files of a server hold", "inspecting:inspect", _inspect),
+    "dump": Verb("write a tree as JSON, one znode on each line", "copying:dump", _dump),
+    "load": Verb("create the znodes of a dump", "copying:load", _load),
+    "inspect": Verb("show the content of the files of a server", "inspecting:inspect", _inspect),
     "sessions": Verb("show sessions, their clients and ephemerals", "servers:sessions", _nothing),
-    "locks": Verb("show who holds what and who waits for whom", "locks:locks", _locks),
+    "locks": Verb("show locks and the like: who holds them, and who waits for whom", "locks:locks", _locks),
     "health": Verb("exit with 0 if a server serves", "servers:health", _health),
     "exec": Verb("run a command beside a fresh pyzk-server", "executing:execute", _exec),
     "trace": Verb("follow every request and reply, on a pyzk-server", "control:trace", _trace),
     "timeline": Verb("show the history, on a pyzk-server", "control:timeline", _timeline),
-    "advise": Verb("say what clients do wrong, on a pyzk-server", "control:advise", _advise),
+    "advise": Verb("show what clients do wrong, on a pyzk-server", "control:advise", _advise),
     "expire": Verb(
         "end a session, as if its timeout had passed, on a pyzk-server", "control:expire", _session
     ),
     "pause": Verb(
-        "cut off a client or all, without their noticing, on a pyzk-server", "control:pause", _session_or_all
+        "cut off one client or all clients without a sign to them, on a pyzk-server",
+        "control:pause",
+        _session_or_all,
     ),
-    "resume": Verb("end that", "control:resume", _session_or_all),
-    "endpoint": Verb("one more address, for some clients, on a pyzk-server", "control:endpoint", _endpoint),
+    "resume": Verb("end a pause, on a pyzk-server", "control:resume", _session_or_all),
+    "endpoint": Verb(
+        "add an address for some clients, and cut them off, on a pyzk-server", "control:endpoint", _endpoint
+    ),
     "advance": Verb("advance the clock of a pyzk-server", "control:advance", _advance),
     "fault": Verb("make certain requests fail, on a pyzk-server", "control:fault", _fault),
     "ensemble": Verb(
-        "show the servers of a pretend ensemble, and make trouble", "ensemble:show", _nothing, ensembles.VERBS
+        "show the servers of a pretend ensemble, and inject faults",
+        "ensemble:show",
+        _nothing,
+        ensembles.VERBS,
     ),
     "reset": Verb("reset a pyzk-server to an empty server", "control:reset", _nothing),
     "helper": Verb(
@@ -379,13 +425,15 @@ VERBS: Final[Mapping[str, Verb]] = {
 _EPILOG = (
     "Exit status: 0; 1: no (no such znode, trees differ, not healthy, not confirmed, advice);"
     " 2: arguments; 69: no server; 70: refused; 77: not allowed."
-    " Without --hosts, --auth-file and --token, the variables PYZK_HOSTS, PYZK_AUTH and PYZK_TOKEN count."
-    " All these options may also follow the verb."
+    " The variables PYZK_HOSTS, PYZK_AUTH and PYZK_TOKEN replace missing options --hosts, --auth-file "
+    "and --token."
+    " All these options can also follow the verb."
 )
 
 
 def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
-    """The parser of everything before the verb, and of the verb; the words after it are the ``rest``."""
+    """Return the parser of the verb and of everything before the verb. The words after the verb are the
+    ``rest``."""
     parser = Parser(
         prog=PROG,
         usage=f"{PROG} [OPTIONS] VERB [ARGUMENT ...]",
@@ -413,11 +461,11 @@ def add_server(add: Add, environ: Mapping[str, str] = os.environ) -> None:
 def _listed(verbs: Mapping[str, Verb]) -> str:
     widest = max(map(len, verbs))
     lines = [f"  {name:<{widest}}  {verb.help}" for name, verb in verbs.items()]
-    return "\n".join(["verbs (with --help they say more):", *lines])
+    return "\n".join(["verbs (VERB --help shows the arguments):", *lines])
 
 
 def verb_parser(name: str, what: str | None = None) -> argparse.ArgumentParser:
-    """The parser of the arguments after a verb.
+    """Return the parser of the arguments after a verb.
 
     :param what: one of the verbs that may follow it.
     """
@@ -440,7 +488,7 @@ def verb_parser(name: str, what: str | None = None) -> argparse.ArgumentParser:
 
 def _add_common(parser: argparse.ArgumentParser, **options: Any) -> None:
     add = partial(parser.add_argument, action="store_true", **options)
-    add("--json", help="for programs: one JSON object a line")
+    add("--json", help="output for programs: one JSON object on each line")
     add("-y", "--yes", help="do not ask before changing a server that is not a pyzk-server")
 
 

@@ -1,4 +1,4 @@
-"""Requests that are sent before earlier ones are answered, within bounds."""
+"""Requests that are sent before earlier requests are answered. Their number and their size are limited."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from ..client import Pending
 T = TypeVar("T")
 
 AHEAD = 200
-"""The largest number of requests on their way: 20,000 a second with a round trip of 10 ms."""
+"""The largest number of unanswered requests. It allows 20,000 requests a second with a round trip of 10
+ms."""
 BYTES_AHEAD = 8 * 2**20
-"""The largest number of bytes on their way, except the data of a single larger znode."""
+"""The largest number of unanswered bytes, except the data of a single larger znode."""
 
 
 @attrs.define
 class Pipeline(Generic[T]):
     """Writes on their way. The server carries them out in the order in which they are added.
 
-    :ivar settle: called in this order with the subject of each request; it waits for the result or the error.
+    :ivar settle: an async function that is called in this order with the subject of each request. It waits
+        for the result or the error.
     """
 
     settle: Callable[[T, Pending[Any]], Awaitable[None]]

@@ -1,15 +1,16 @@
-"""Creating a tree on a server, with ACLs that may forbid the creation.
+"""The creation of a tree on a server, with ACLs that may forbid the creation of children.
 
-* A znode is created with its own ACL, so that nobody reads data too early. But an ACL may forbid to create
-  children, such as ``world:anyone:r``. A znode with children and such an ACL first gets additional entries,
-  which allow to create children and to set the ACL. With identities these entries are only for this client.
-  Without identities they are for everybody, but they let nobody read. (Everybody who may set the ACL could
-  allow himself to read, so a copy without identities is for trees without secrets.)
-* The right ACLs are set when all znodes exist, from the leaves up.
-* A copy that ends halfway leaves these entries. The next copy continues from there: a znode with the same
-  data stays, and an ACL that has all right entries and more is set.
-* Servers check the ACL of the parent before they check whether a znode exists. So a create that is not
-  allowed may not be needed.
+* A znode is created with its own ACL, so that nobody reads data too early. An ACL such as ``world:anyone:r``
+  allows nobody to create children. A znode with children and such an ACL first gets additional entries, which
+  allow the creation of children and the change of the ACL. If this client has identities, only this client
+  gets these permissions. Otherwise everybody gets them, but nobody gets the permission to read. (Everybody
+  who may set the ACL can also allow himself to read. So use a copy without identities only for trees without
+  secrets.)
+* The right ACLs are set after all znodes are created. Leaves get their ACL before their parents.
+* A copy that ends halfway leaves these additional entries. The next copy continues from there: a znode with
+  the same data stays, and an ACL that has additional entries is replaced by the right ACL.
+* Servers check the ACL of the parent before they check whether a znode exists. Therefore a refused create is
+  no failure if the znode exists already.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Putter:
     """Creates a tree on a server. Requests are pipelined; the server carries them out in order, parents
     first.
 
-    :ivar top: the path of its top.
-    :ivar overwrite: whether the data and the ACL of existing znodes are replaced.
+    :ivar top: the path of the top of the tree.
+    :ivar overwrite: whether to replace the data and the ACL of existing znodes.
     :ivar identified: whether this client has identities.
     :ivar done: called with each znode that exists now.
     """
@@ -54,9 +55,9 @@ class Putter:
     identified: bool
     done: Callable[[Node], None]
     _restricted: list[tuple[str, tuple[ACL, ...]]] = attrs.field(factory=list, init=False)
-    """Each znode whose ACL is set at the end, parents first."""
+    """The znodes that get their ACL at the end, parents first."""
     _existed: set[str] = attrs.field(factory=set, init=False)
-    """The znodes among them that existed before."""
+    """The znodes among these that existed before."""
 
     async def put(self, nodes: AsyncIterator[Node]) -> None:
         """Create the znodes, parents before children.
@@ -90,7 +91,8 @@ class Putter:
         return (*acl, ACL(Perms.CREATE | Perms.ADMIN, Id("world", "anyone")))
 
     async def _is_widened(self, path: str, acl: tuple[ACL, ...]) -> bool:
-        """Whether an existing znode has this ACL and further entries, because a copy was not finished."""
+        """Return whether an existing znode has this ACL and further entries because a copy was not
+        finished."""
         try:
             found, _ = await self.zk.get_acl(path)
         except NoAuthError:
@@ -113,13 +115,15 @@ class Putter:
         await pending.wait()
 
     async def _replace(self, path: str, node: Node) -> None:
-        """Give an existing znode the data and the ACL of another."""
+        """Replace the data and the ACL of an existing znode by the data and the ACL of another znode."""
         if self.overwrite:
             await self.zk.set(path, node.data)
             if node.acl is not None:
                 await self.zk.set_acl(path, node.acl)
         elif (await self.zk.get(path))[0] != node.data:
-            raise Failure(Status.NO, f"{path} exists and holds other data; pass --overwrite to replace it")
+            raise Failure(
+                Status.NO, f"{path} exists and has other data; pass --overwrite to replace the data"
+            )
 
 
 def _all_may_create(acl: tuple[ACL, ...]) -> bool:

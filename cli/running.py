@@ -1,4 +1,4 @@
-"""Running a verb until it ends, or until a signal ends it. The session is closed in both cases."""
+"""The execution of a verb, until it ends or until a signal ends it. The session is closed in both cases."""
 
 from __future__ import annotations
 

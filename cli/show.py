@@ -1,4 +1,4 @@
-"""Show znodes to people and to programs."""
+"""The forms in which znodes are shown to people and to programs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .status import Failure, Status
 from .units import age, moment, size_text, utc
 
 _WIDEST = 80
-"""The number of characters of data on a line with other things. Znodes may hold a megabyte."""
+"""The number of characters of data on a line that also shows other fields. Znodes may hold a megabyte."""
 
 _WIDEST_NAME = 24
 """The number of characters of a contender's name on a line."""
 
 
 def decoded(data: bytes | None) -> str | None:
-    """Data as text, if it is text that people can read; None if it is not, or null."""
+    """Return data as text; None if the data is null or not printable text."""
     try:
         text = (data if data is not None else b"\xff").decode()
     except UnicodeDecodeError:
@@ -39,7 +39,7 @@ def brief(data: bytes | None, widest: int = _WIDEST) -> str:
 
 
 def hex_lines(data: bytes) -> str:
-    """Data as hex digits, 16 bytes a line, with the characters beside them."""
+    """Return data as hex digits, 16 bytes on each line, with the characters beside the digits."""
     lines = []
     for at in range(0, len(data), 16):
         row = data[at : at + 16]
@@ -51,7 +51,7 @@ def hex_lines(data: bytes) -> str:
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Return columns, side by side. A column without values is left out.
 
-    :param rows: the heads, and then the rows.
+    :param rows: the heads of the columns, followed by the rows.
     """
     columns = [list(map(printable, column)) for column in zip(*rows, strict=True)]
     columns = [[head, *cells] for head, *cells in columns if any(cells) or not (head and cells)]
@@ -68,12 +68,12 @@ def ending(name: str) -> str:
 
 
 def acl_text(acl: Iterable[ACL]) -> str:
-    """An access control list as ``scheme:id:cdrwa``, with commas between."""
+    """Return an access control list as ``scheme:id:cdrwa`` entries, separated by commas."""
     return ",".join(f"{entry.id.scheme}:{entry.id.id}:{perms_text(entry.perms)}" for entry in acl)
 
 
 def parse_perms(text: str) -> int:
-    """Return the permissions for letters.
+    """Return the permissions that letters stand for.
 
     :raises Failure: a letter is not in ``cdrwa``.
     """
@@ -84,7 +84,7 @@ def parse_perms(text: str) -> int:
 
 
 def parse_acl(text: str) -> list[ACL]:
-    """Return the ACL for a text in the forms of :func:`acl_text`, or ``open``.
+    """Return the ACL of a text in the form of :func:`acl_text`, or of the text ``open``.
 
     :raises Failure: the text is malformed.
     """
@@ -131,7 +131,7 @@ def stat_lines(path: str, stat: Stat) -> str:
 
 
 def long_row(name: str, stat: Stat) -> tuple[str, ...]:
-    """One line of a long listing."""
+    """Return one line of a long listing."""
     owner = session_text(stat.ephemeralOwner) if stat.ephemeralOwner else "-"
     return (
         size_text(stat.dataLength),
@@ -155,7 +155,8 @@ def as_json(values: Mapping[str, Any]) -> str:
 
 
 def stat_fields(stat: Stat) -> dict[str, Any]:
-    """Return a Stat for JSON. Zxids and sessions are text, because many readers would round such numbers."""
+    """Return a Stat for JSON. Zxids and sessions are text, because many JSON parsers would round such
+    numbers."""
     return {
         "owner": session_text(stat.ephemeralOwner) if stat.ephemeralOwner else None,
         "size": stat.dataLength,

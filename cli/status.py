@@ -1,4 +1,4 @@
-"""The exit statuses of the commands, and their messages: one line each on standard error."""
+"""The exit statuses of the commands, and the messages on standard error, one line each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..protocol.text import printable
 
 
 class Status(enum.IntEnum):
-    """Exit statuses. Numbers from 64 to 78 have the meaning of sysexits.h, where it has one. ``pyzk-lock``
-    ends with the status of its command, if that has run to its end."""
+    """Exit statuses. Numbers from 64 to 78 have the meaning that they have in sysexits.h. ``pyzk-lock`` ends
+    with the status of its command if the command has run to its end."""
 
     NO = 1
     """The answer is no: no such znode, different trees, a server that does not serve, not confirmed."""
@@ -24,13 +24,13 @@ class Status(enum.IntEnum):
     NOT_EXECUTABLE = 126
     NOT_FOUND = 127
     SIGNAL = 128
-    """128 + the number of the signal that has ended the command or the wait."""
+    """128 plus the number of the signal that has ended the command or the wait."""
 
 
 class Failure(Exception):
     """The command cannot do its work, for a reason that is not a bug.
 
-    :param message: says what has happened, and what to do.
+    :param message: what has happened, and what to do.
     """
 
     def __init__(self, status: Status, message: str) -> None:

@@ -19,7 +19,7 @@ ERRORS = (OSError, ssl.SSLError, trio.TooSlowError, trio.BrokenResourceError)
 
 @asynccontextmanager
 async def stream_to(host: Host, ssl_context: ssl.SSLContext | None) -> AsyncIterator[trio.abc.Stream]:
-    """Connect; over TLS if there is a context.
+    """Connect, over TLS if there is a context.
 
     :raises OSError: the connection fails.
     """
@@ -31,10 +31,10 @@ async def stream_to(host: Host, ssl_context: ssl.SSLContext | None) -> AsyncIter
 
 
 def reason(error: BaseException, patience: float) -> str:
-    """Say why a server does not answer.
+    """Return the reason why a server does not answer.
 
     :param error: one of :data:`ERRORS`.
-    :param patience: the seconds that were waited.
+    :param patience: the seconds of the wait.
     """
     while isinstance(error.__cause__, OSError):  # trio's own error says less
         error = error.__cause__

@@ -22,14 +22,17 @@ def add_tls(add: Add) -> None:
         help="the trusted authorities, as PEM (default: this machine's)",
     )
     add(
-        "--cert-file", metavar="FILE", type=Path, help="the client's certificate, and perhaps its key, as PEM"
+        "--cert-file",
+        metavar="FILE",
+        type=Path,
+        help="the client's certificate as PEM; the file can also contain the key",
     )
     add("--key-file", metavar="FILE", type=Path, help="the client's key, if it is in another file")
     add("--insecure", action="store_true", help="do not check the server's certificate")
 
 
 def ssl_context_of(program: str, options: Any) -> ssl.SSLContext | None:
-    """Make the TLS context from the options of :func:`add_tls`; None if none was given.
+    """Make the TLS context from the options of :func:`add_tls`; None if no option was given.
 
     :raises Failure: a file cannot be used.
     """

@@ -1,4 +1,4 @@
-"""Sizes, time spans and points in time in the notation of people."""
+"""Conversions between text for people and sizes, time spans and points in time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _TIMES = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def age(seconds: float) -> str:
-    """Return a time span in at most two units. It is never negative, because the clocks of two machines may
-    differ."""
+    """Return a time span in at most two units. A negative span is shown as 0, because the clocks of two
+    machines may differ."""
     whole = max(0, round(seconds))
     for size, unit, smaller, name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= size:
@@ -19,7 +19,7 @@ def age(seconds: float) -> str:
 
 
 def size_text(count: int) -> str:
-    """A number of bytes, with three digits or so."""
+    """Return a number of bytes as text with about three digits."""
     if count < 1024:
         return f"{count} B"
     size, unit = count / 1024, "KiB"
@@ -30,12 +30,12 @@ def size_text(count: int) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """A moment in ms since the epoch, in local time."""
+    """Return a time in ms since the epoch as text, in local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000))
 
 
 def utc(milliseconds: int) -> str:
-    """The same for programs, such as ``2026-11-22T03:15:00.123Z``."""
+    """Return a time in ms since the epoch as text for programs, such as ``2026-11-22T03:15:00.123Z``."""
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
     return f"{whole}.{milliseconds % 1000:03d}Z"
 

@@ -15,9 +15,9 @@ Add: TypeAlias = Callable[..., Any]
 class Verb:
     """A verb of ``pyzk``.
 
-    :ivar run: the module of :mod:`.verbs` and the function in it.
+    :ivar run: the module of :mod:`.verbs`, and the function in the module.
     :ivar add: declares the arguments.
-    :ivar verbs: further verbs, one of which may follow this one.
+    :ivar verbs: further verbs; one of them can follow this verb.
     """
 
     help: str

@@ -1,8 +1,8 @@
 """Reading a tree: parents before children, and children in the order of their names.
 
-Requests are pipelined, and memory is bounded: by the names of the children of the znodes on the way down,
-and by :data:`AHEAD` answers for each level. Data is read ahead up to :data:`BYTES_AHEAD`; the Stats, which
-are read before, give its size.
+Requests are pipelined, and memory is bounded: by the names of the children of the znodes on the path down,
+and by :data:`AHEAD` answers for each level. Data is read ahead up to :data:`BYTES_AHEAD`. The size of the
+data is known from the Stats, which are read before.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESERVED = "/zookeeper"
 class Found:
     """A found znode.
 
-    :ivar names: the valid names of its children, sorted.
+    :ivar names: the valid names of the znode's children, sorted.
     """
 
     path: str
@@ -55,12 +55,12 @@ class _Ahead:
 class Walker:
     """Walks through a tree.
 
-    :ivar refused: the paths of znodes that this client may not read. They are left out, with everything
-        below.
-    :ivar forbidden: the paths of children whose names the rules of paths forbid. No correct server has any.
-        They are left out, because no request can name them.
-    :ivar depth: how many levels below the top to go; None for all.
-    :ivar leave_out: paths that are left out, with all below them.
+    :ivar refused: the paths of znodes that this client may not read. These znodes are left out with
+        everything below them.
+    :ivar forbidden: the paths of children whose names the rules of paths forbid. A correct server has no such
+        names. These znodes are left out, because no request can name them.
+    :ivar depth: the number of levels below the top; None for all levels.
+    :ivar leave_out: the paths that are left out with everything below them.
     """
 
     zk: ZooKeeper
@@ -167,7 +167,7 @@ class _Reading:
 
 
 def sound(names: Iterable[str], parent: str, forbidden: list[str]) -> Iterator[str]:
-    """The names that children may have; the paths of the others are added to the list."""
+    """Return the valid names of children. The paths of children with invalid names are added to the list."""
     for name in names:
         try:
             validate_name(name, name)
@@ -180,5 +180,5 @@ def sound(names: Iterable[str], parent: str, forbidden: list[str]) -> Iterator[s
 
 
 def order(path: str) -> str:
-    """The key by which a walk sorts paths: a ``/`` counts less than any other character."""
+    """Return the key by which a walk sorts paths: a ``/`` is sorted before all other characters."""
     return path.replace("/", "\0") if path != "/" else "\0"

@@ -119,9 +119,9 @@ def test_the_commands(platform: str) -> None:
         (
             "pyzk.cli.lock",
             ["--hosts", "127.0.0.1:1", "/lock", "--", "true"],
-            "the signals by which a command",
+            "the signals that end a command",
         ),
-        ("pyzk.cli.main", ["exec", "--", "true"], "the signals by which a command"),
+        ("pyzk.cli.main", ["exec", "--", "true"], "the signals that end a command"),
         ("pyzk.server.app.cli", ["--port", "0", "--data", "data"], "locks of directories"),
     ],
 )

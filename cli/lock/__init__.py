@@ -20,7 +20,7 @@ from .running import run, show, take_away
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command ``pyzk-lock``; returns its exit status.
 
-    :param argv: the arguments without the program's name; those of the process by default.
+    :param argv: the arguments without the program's name; by default the arguments of the process.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
     show_warnings(PROG)

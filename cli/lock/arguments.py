@@ -38,8 +38,9 @@ _USAGE = f"""{PROG} [OPTIONS] PATH -- COMMAND [ARGUMENT ...]
        {PROG} [OPTIONS] --list [--json] PATH
        {PROG} [OPTIONS] --break [--yes] PATH"""
 _EPILOG = (
-    "Exit status: that of the command; 75: not acquired; 76: lost, and the command was ended; 69: no server."
-    " In its environment: PYZK_LOCK_PATH, PYZK_LOCK_TOKEN, PYZK_LOCK_NODE, PYZK_LOCK_SESSION."
+    "Exit status: the status of the command; 75: not acquired; 76: lost, and the command was ended; 69: "
+    "no server."
+    " The command has in its environment: PYZK_LOCK_PATH, PYZK_LOCK_TOKEN, PYZK_LOCK_NODE, PYZK_LOCK_SESSION."
 )
 
 
@@ -48,11 +49,11 @@ class Options:
     """The arguments, checked. Times are in seconds.
 
     :ivar command: the command and its arguments; empty with ``list``.
-    :ivar timeout: how long to wait for the lock; infinity for ever, 0 not at all.
-    :ivar slots: how many processes may hold the semaphore; None for a lock.
-    :ivar data: the data of the own znode.
-    :ivar breaks: whether the lock is to be taken away from its holders.
-    :ivar yes: whether that is done without a question.
+    :ivar timeout: the seconds to wait for the lock; infinity waits for ever, 0 does not wait.
+    :ivar slots: the number of processes that can hold the semaphore; None for a lock.
+    :ivar data: the data of the znode of this process.
+    :ivar breaks: whether to delete the znodes of the lock's holders.
+    :ivar yes: whether the lock is broken without a question.
     :ivar ssl_context: for TLS; None without.
     :ivar auth: identities, as pairs of scheme and credential.
     """
@@ -95,8 +96,15 @@ def new_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
 
     lock = parser.add_argument_group("the lock")
     add = lock.add_mutually_exclusive_group().add_argument
-    add("-s", "--shared", action="store_true", help="hold a read lock: several readers may hold it at a time")
-    add("--slots", metavar="N", type=number, help="hold a semaphore: N processes may hold it at a time")
+    add(
+        "-s",
+        "--shared",
+        action="store_true",
+        help="hold a read lock: several readers can hold it at the same time",
+    )
+    add(
+        "--slots", metavar="N", type=number, help="hold a semaphore: N processes can hold it at the same time"
+    )
     add = lock.add_mutually_exclusive_group().add_argument
     add(
         "-n", "--try", dest="timeout", action="store_const", const=0.0, help="do not wait if the lock is held"
@@ -106,19 +114,20 @@ def new_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         "--timeout",
         metavar="SECONDS",
         type=seconds,
-        help="wait for the lock at most so long (default: for ever)",
+        help="wait for the lock at most this long (default: for ever)",
     )
     add = lock.add_argument
     add(
         "--layout",
         choices=["curator", "kazoo", "both"],
         default="curator",
-        help="the library whose names the znodes have, so that its programs take the same lock",
+        help="the library that names the znodes: programs that use this library then compete for the "
+        "same lock",
     )
     add(
         "--data",
         metavar="TEXT",
-        help="what --list shows others about us (default: host, pid, name of the command)",
+        help="the text that --list shows about this holder (default: host, pid, name of the command)",
     )
 
     add = parser.add_argument_group("the command").add_argument
@@ -128,14 +137,16 @@ def new_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="SECONDS",
         type=seconds,
         default=5.0,
-        help="time from SIGTERM to SIGKILL, when the command has to end (default: 5; less if the lock ends)",
+        help="seconds from SIGTERM to SIGKILL if the command must end (default: 5; less if the lock ends "
+        "earlier)",
     )
     add(
         "--suspended",
         choices=["deadline", "cancel", "ignore"],
         default="deadline",
-        help="without a connection, end the command: before the session may have expired (deadline, the"
-        " default), at once (cancel), or when the server says that the session has expired (ignore)",
+        help="when to end the command after the connection is lost: before the session can expire "
+        "(deadline, the default), at once (cancel), or when the server says that the session has expired "
+        "(ignore)",
     )
 
     server = parser.add_argument_group("the server").add_argument
@@ -154,14 +165,14 @@ def new_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         "--break",
         dest="breaks",
         action="store_true",
-        help="take the lock away from its holders: delete their znodes, after a question; run no command",
+        help="break the lock: delete the znodes of its holders, after a question; run no command",
     )
-    add("-y", "--yes", action="store_true", help="with --break: do not ask")
+    add("-y", "--yes", action="store_true", help="with --break: do not ask before the deletion")
     add(
         "-v",
         "--verbose",
         action="store_true",
-        help="say who holds the lock while waiting, and when it is granted and released",
+        help="print who holds the lock during the wait, and when the lock is granted and released",
     )
     add("--version", action="version", version=f"{PROG} {__version__}")
     return parser
@@ -170,7 +181,7 @@ def new_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
 def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Options:
     """Read the arguments.
 
-    :raises Failure: the arguments make no sense.
+    :raises Failure: the arguments are wrong or exclude each other.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
     own, dashes, command = split_command(argv)
@@ -185,7 +196,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Optio
         )
         raise _wrong(f"{what}: {rest[0]}")
     if given.list and given.breaks:
-        raise _wrong("--list does not go with --break")
+        raise _wrong("--list and --break exclude each other; leave out one of them")
     if (given.list or given.breaks) and command:
         option = "--list" if given.list else "--break"
         raise _wrong(f"{option} runs no command; leave out -- and the command")
@@ -194,9 +205,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Optio
     if not (given.list or given.breaks or command):
         raise _wrong(f"no command to run: {PROG} {given.path} -- COMMAND")
     if given.slots and given.layout == "both":
-        raise _wrong(
-            "--slots does not go with --layout both: the znodes of a semaphore are Curator's or kazoo's"
-        )
+        raise _wrong("--slots and --layout both exclude each other: choose the layout of Curator or of kazoo")
     check_server(PROG, given.hosts, given.session_timeout)
     check_path(PROG, given.path)
 
@@ -212,6 +221,6 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Optio
 
 
 def _self_portrait(command: Sequence[str]) -> str:
-    """The default of ``--data``. It leaves out the arguments of the command: they may hold secrets, and
-    everybody who may read the lock reads the data."""
+    """The default of ``--data``. The data leaves out the arguments of the command, because they may contain
+    secrets, and everybody who may read the lock can read the data."""
     return f"{socket.gethostname()} pid {os.getpid()}: {os.path.basename(command[0]) if command else PROG}"

@@ -32,7 +32,8 @@ class Entry:
     """A holder or a waiter. A contender with two znodes, with Curator's and kazoo's names, is one entry.
 
     :ivar kind: lock, read, write, lease, latch or candidate.
-    :ivar libraries: the libraries whose names the znodes have. If libraries share a name, the first one.
+    :ivar libraries: the libraries whose names the znodes have. If several libraries share a name, the first
+        library is returned.
     :ivar came: when the znode was created, in seconds since the epoch, by the server's clock.
     """
 
@@ -73,7 +74,7 @@ class Entry:
         return attrs.evolve(self, libraries=self.libraries + other.libraries, paths=self.paths + other.paths)
 
     def text(self) -> str:
-        """The data as printable text."""
+        """Return the data as printable text."""
         try:
             text = self.data.decode()
         except UnicodeDecodeError:
@@ -93,9 +94,9 @@ class Entry:
 
 @attrs.frozen
 class Survey:
-    """All entries of a lock, in the order of the queue.
+    """Return all entries of a lock, in the order of the queue.
 
-    :ivar holders: several if they share the lock.
+    :ivar holders: several libraries if they share the lock.
     """
 
     holders: Sequence[Entry]
@@ -133,7 +134,7 @@ def entries(found: Sequence[Contender]) -> list[Entry]:
 
 
 def table(path: str, found: Survey, now: float) -> str:
-    """The table that ``--list`` prints.
+    """Return the table that ``--list`` prints.
 
     :param now: seconds since the epoch.
     """
@@ -152,7 +153,8 @@ def table(path: str, found: Survey, now: float) -> str:
 
 
 def as_json(path: str, found: Survey, now: float) -> str:
-    """The JSON that ``--list --json`` prints. The token is text: many readers of JSON would round the number.
+    """Return the JSON that ``--list --json`` prints. The token is text, because many JSON parsers would round
+    the number.
 
     :param now: seconds since the epoch.
     """
@@ -179,5 +181,5 @@ def as_json(path: str, found: Survey, now: float) -> str:
 
 
 def _positions(found: Survey) -> list[tuple[int, Entry]]:
-    """All entries, each with its position among the waiters; 0 for holders."""
+    """Return all entries, each with its position among the waiters; holders have the position 0."""
     return [(0, entry) for entry in found.holders] + list(enumerate(found.waiting, 1))

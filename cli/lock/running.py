@@ -1,12 +1,13 @@
-"""Holding a lock while a command runs.
+"""A command that runs while this process holds a lock.
 
 The rules:
 
 * One task receives all signals from the beginning to the end. Before the command runs, a signal ends the
-  wait; afterwards it is passed on to the command.
+  wait. Later a signal is passed on to the command.
 * The lock is released when the command and all processes that it has started have ended.
-* If the lock is lost, the command is ended before another process can get the lock. So the hold ends earlier
-  than the lease, by two margins: time for the command to end after SIGTERM, and time for clocks that differ.
+* If the lock is lost, the command is ended before another process can get the lock. Therefore the hold ends
+  earlier than the lease, by two margins: time for the command to end after SIGTERM, and time for clocks that
+  differ.
 """
 
 from __future__ import annotations
@@ -41,20 +42,21 @@ from .listing import as_json, survey, table
 _CONNECT_TIMEOUT = 15.0
 """Seconds to reach a server: enough for a few rounds through the list of servers."""
 _CLOCK_MARGIN = 0.1
-"""The command must have ended this share of the session timeout before the session may expire, because
-clocks differ."""
+"""The command must end before the session can expire, earlier by this fraction of the session timeout,
+because clocks differ."""
 _TIME_TO_END = 0.1
-"""The share of the session timeout that the command gets to end after SIGTERM, before that."""
+"""The fraction of the session timeout in which the command must end after SIGTERM."""
 _REPORT_AFTER = 0.5
-"""After this many seconds of waiting ``--verbose`` says who holds the lock."""
+"""The seconds of a wait after which ``--verbose`` prints who holds the lock."""
 _SURVEY_TIMEOUT = 1.0
-"""Seconds to find out who holds the lock. The message must not make the user wait much longer."""
+"""Seconds to wait for the names of the lock's holders. The message must not make the user wait much
+longer."""
 
 
 async def show(options: Options) -> int:
     """Print the holders and waiters: ``--list``. Returns the exit status.
 
-    :raises Failure: the server was not reached, or refuses.
+    :raises Failure: the server was not reached or refuses.
     """
     async with _client(options) as zk:
         write = as_json if options.json else table
@@ -67,7 +69,8 @@ async def show(options: Options) -> int:
 async def take_away(options: Options) -> int:
     """Delete the znodes of the lock's holders: ``--break``. Returns the exit status.
 
-    :raises Failure: nobody holds it, the answer is no, the server was not reached, or refuses.
+    :raises Failure: nobody holds the lock, the answer is no, the server was not reached, or the server
+        refuses.
     """
     async with _client(options) as zk:
         found = await survey(zk, options.path)
@@ -87,7 +90,7 @@ async def take_away(options: Options) -> int:
 async def run(options: Options) -> int:
     """Run the command while holding the lock. Returns the exit status.
 
-    :raises Failure: the lock was not acquired, or was lost, or the command cannot be run.
+    :raises Failure: the lock was not acquired or was lost, or the command cannot be run.
     """
     with runnable(options.command[0]):
         find(options.command[0])
@@ -200,7 +203,7 @@ class Job:
             self._report(f"waiting: {await self._holder(zk)}")
 
     async def _holder(self, zk: ZooKeeper) -> str:
-        """Describe the holder, if known."""
+        """Describe the holder if it is known."""
         found = None
         with suppress(ZooKeeperError), trio.move_on_after(_SURVEY_TIMEOUT):
             found = await survey(zk, self.options.path)
@@ -219,7 +222,7 @@ class _HoldOptions(TypedDict):
 
 
 def contend(zk: ZooKeeper, options: Options) -> AbstractAsyncContextManager[Grant]:
-    """The block that holds the lock, the read lock or the semaphore."""
+    """Return the block that holds the lock, the read lock or the semaphore."""
     hold_options: _HoldOptions = {
         "data": options.data,
         "suspended": options.suspended,
@@ -237,7 +240,8 @@ def contend(zk: ZooKeeper, options: Options) -> AbstractAsyncContextManager[Gran
 
 
 def grace(grant: Grant, kill_after: float) -> float:
-    """Seconds that the command has to end; 0 or less if another process may hold the lock already."""
+    """Return the seconds in which the command must end; 0 or less if another process may hold the lock
+    already."""
     if grant.reason is None:
         return kill_after
     if grant.reason in (LossReason.SESSION_EXPIRED, LossReason.NODE_DELETED):

@@ -1,1 +1,1 @@
-"""The verbs of ``pyzk``. Each is ``async def verb(context) -> exit status``."""
+"""The verbs of ``pyzk``. Each function is ``async def verb(context) -> exit status``."""

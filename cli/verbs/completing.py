@@ -1,10 +1,10 @@
 """``completion``: the scripts with which shells complete arguments of ``pyzk``, ``pyzk-lock`` and
 ``pyzk-server``.
 
-The words of ``pyzk`` are those of the table of verbs; each of the others counts as a verb of its own.
-For paths of znodes the scripts call this program with the words of the line (:mod:`..completing`). The
-answer comes from a server: the scripts may compare it and quote it, but must not let the shell expand it. So
-in bash they must not use ``compgen -W``, which expands ``$( )`` and backticks in its words.
+The words of ``pyzk`` come from the table of verbs. Each of the other two programs is treated as one verb. For
+paths of znodes the scripts call this program with the words of the line (:mod:`..completing`). The answer
+comes from a server. The scripts can compare and quote the answer, but they must not let the shell expand it.
+In bash the scripts must not use ``compgen -W``, which expands ``$( )`` and backticks in its words.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _other_programs() -> dict[str, list[argparse.Action]]:
 
 
 def _words(actions: list[argparse.Action]) -> str:
-    """Return the possible words of a positional argument, if they are few."""
+    """Return the possible words of a positional argument, if the argument has choices."""
     choices = (action.choices for action in actions if action.choices and not action.option_strings)
     return " ".join(next(choices, ()))
 

@@ -22,7 +22,7 @@ from .servers import endpoint_state
 _WIDTH = 120
 """The number of characters of a line of the timeline without a terminal."""
 _LOOKED_AT = 1000
-"""The number of entries among which there is one that is not a ping or a note, if anything happened."""
+"""The number of entries that are searched for an entry that is not a ping or a note."""
 _COLUMNS = ("fault", "seen", "fired", "when", "action", "requests")
 
 
@@ -68,21 +68,21 @@ async def timeline(context: Context) -> int:
 
 
 async def advise(context: Context) -> int:
-    """Say what clients do wrong, and what to do instead."""
+    """Show what clients do wrong, and what to do instead."""
     async with api(context, of_all=True, from_one=True) as server:
         past = await server.ask("GET", *server.of_all, "history", limit=_LOOKED_AT)
         if all(entry["op"] == "ping" or entry["kind"] == "note" for entry in past["entries"]):
             raise Failure(
                 Status.REFUSED,
-                "nothing is recorded yet, so there is nothing to judge: a pyzk-server records from now on;"
-                " let the clients work, and ask again",
+                "nothing is recorded yet, so there is no advice; the pyzk-server records from now on: "
+                "let the clients work, and run pyzk advise again",
             )
         findings = (await server.ask("GET", *server.of_all, "advice"))["findings"]
     shown = [found for found in findings if found["rule"] not in context.options.ignore]
     for found in shown:
         await context.out(_advice(found), found)
     if not shown:
-        say(PROG, "no problems found in what is recorded; pyzk timeline shows that")
+        say(PROG, "no problems found in the recorded history; pyzk timeline shows the history")
     return Status.NO if shown else 0
 
 
@@ -110,12 +110,12 @@ async def expire(context: Context) -> int:
 
 
 async def pause(context: Context) -> int:
-    """Cut a client off, or the whole server."""
+    """Cut off a client, or pause the whole server."""
     return await _cut(context, "pause", "neither reads nor answers until pyzk resume")
 
 
 async def resume(context: Context) -> int:
-    """End every pause, or that of one client."""
+    """End every pause, or the pause of one client."""
     return await _cut(context, "resume", "continues")
 
 
@@ -132,10 +132,10 @@ async def _cut(context: Context, what: str, text: str) -> int:
 
 
 async def endpoint(context: Context) -> int:
-    """Make an address of the server for some of its clients, cut them off, accept them again; list all."""
+    """Create an endpoint, cut off its clients or accept them again; list all endpoints."""
     options = context.options
     if (options.what == "delay") != (options.time is not None):
-        raise wrong(f"{PROG} endpoint", "delay takes a time, such as 0.2, and the others take none")
+        raise wrong(f"{PROG} endpoint", "delay needs a time, such as 0.2; cut, pause and resume have no time")
     async with api(context) as server:
         if options.name is None:
             found = (await server.ask("GET", "endpoints"))["endpoints"]
@@ -177,12 +177,12 @@ async def reset(context: Context) -> int:
 
 
 async def fault(context: Context) -> int:
-    """Plan faults, list them, end them."""
+    """Plan, list or end faults."""
     options = context.options
     if options.numbers and options.what != "rm":
         raise wrong(f"{PROG} fault", f"{options.what} takes no number")
     if not options.numbers and options.what == "rm":
-        raise wrong(f"{PROG} fault", "rm takes the numbers of faults, or all")
+        raise wrong(f"{PROG} fault", "rm needs the numbers of faults, or all")
     async with api(context) as server:
         if options.what == "set":
             found = [await server.ask("POST", "faults", **_fault(context))]

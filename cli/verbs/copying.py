@@ -1,9 +1,9 @@
-"""``cp``, ``diff``, ``dump`` and ``load``: whole trees, of servers and of files.
+"""``cp``, ``diff``, ``dump`` and ``load``: verbs for whole trees of servers and of files.
 
 A copy reads znodes from one end, by the rules of :class:`~pyzk.protocol.dump.Choice`, and writes them to the
 other. An end is a server, a dump in JSON (:mod:`pyzk.protocol.dump`), a snapshot or a data directory. The
-protocol does not distinguish containers and TTL znodes from persistent znodes, so a server as the source
-shows only ephemerals.
+protocol does not distinguish containers and TTL znodes from persistent znodes. So if the source is a server,
+the only known kinds are ephemeral and persistent.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def cp(context: Context) -> int:
     ends = [options.source, options.target]
     source_file, target_file = (end.removeprefix(_FILE) if end.startswith(_FILE) else None for end in ends)
     if source_file is None and choice.subtree != "/":
-        raise wrong(PROG, "--subtree is for a file: name the path in SOURCE")
+        raise wrong(PROG, "--subtree works only for a file: name the path in SOURCE instead")
     if target_file is None:
         _check_ephemerals(choice)
     progress = Progress()
@@ -80,7 +80,7 @@ async def cp(context: Context) -> int:
         else:
             source, top = servers.pop(0)
             if servers and source is servers[0][0] and f"{servers[0][1]}/".startswith(f"{top.rstrip('/')}/"):
-                raise Failure(Status.USAGE, f"{servers[0][1]} is part of {top}: copy it somewhere else")
+                raise Failure(Status.USAGE, f"{servers[0][1]} is part of {top}: copy it to another place")
             walker = _walker(source)
             progress.total = await _count(source, top)
             nodes = _nodes(walker, top, choice.acl, exact=True)
@@ -95,13 +95,15 @@ async def cp(context: Context) -> int:
 
 def _check_ephemerals(choice: Choice) -> None:
     if choice.ephemerals == "keep":
-        raise wrong(PROG, "--ephemerals keep is for files: on a server they end with their sessions")
+        raise wrong(
+            PROG, "--ephemerals keep works only for files: on a server ephemerals end with their sessions"
+        )
 
 
 def _chosen(
     nodes: AsyncGenerator[Node, None], choice: Choice, progress: Progress
 ) -> aclosing[AsyncGenerator[Node, None]]:
-    """Convert znodes by the options."""
+    """Convert znodes as the options say."""
 
     async def take() -> AsyncGenerator[Node, None]:
         async with aclosing(nodes):
@@ -141,8 +143,8 @@ async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> Async
             if exact and znode.acl and any(map(_is_hidden, znode.acl)):
                 raise Failure(
                     Status.FORBIDDEN,
-                    f"{znode.path}: the digests of its ACL are shown only to who may change them;"
-                    " add such an identity by --auth-file, or pass --no-acl",
+                    f"{znode.path}: the server shows the digests of the ACL only to clients that may "
+                    "change the ACL; add such an identity with --auth-file, or pass --no-acl",
                 )
             owner = znode.stat.ephemeralOwner
             path = znode.path[len(top) if top != "/" else 0 :] or "/"
@@ -151,12 +153,12 @@ async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> Async
 
 
 def _is_hidden(entry: ACL) -> bool:
-    """Whether the server has replaced a digest by an x."""
+    """Return whether the server has replaced a digest by an x."""
     return entry.id.scheme == "digest" and (entry.id.id or "").endswith(":x")
 
 
 async def _count(zk: ZooKeeper, top: str) -> int | None:
-    """Return the number of znodes, or None if the server cannot tell."""
+    """Return the number of znodes, or None if the server cannot count them."""
     try:
         return 1 + await zk.get_all_children_number(top)
     except UnimplementedError:
@@ -180,7 +182,7 @@ class Progress:
     _shown_at: float = attrs.field(factory=trio.current_time)
 
     def add(self, node: Node) -> None:
-        """Count a znode, and show the progress now and then."""
+        """Count a znode, and show the progress at intervals."""
         self.znodes += 1
         self.size += len(node.data or b"")
         now = trio.current_time()
@@ -217,9 +219,9 @@ class Progress:
 async def _put(
     context: Context, zk: ZooKeeper, top: str, nodes: AsyncIterator[Node], progress: Progress
 ) -> None:
-    """Create a tree (:mod:`..putting`). If this fails, say how far it got.
+    """Create a tree (:mod:`..putting`). If the block fails, print how many znodes exist.
 
-    :raises Failure: a znode exists with other data, and ``--overwrite`` is not set.
+    :raises Failure: a znode exists with other data and ``--overwrite`` is not set.
     """
     overwrite = context.options.overwrite
     if overwrite:
@@ -378,7 +380,7 @@ def _writing(name: str) -> Iterator[None]:
 async def _read(name: str, top: str, progress: Progress) -> AsyncGenerator[Node, None]:
     """Yield the znodes of a file, at and below a path; ``-`` is a dump on standard input.
 
-    :raises Failure: it cannot be read, or has no such path.
+    :raises Failure: the file cannot be read, or has no such path.
     """
     found = False
     if name != "-" and is_data(name):

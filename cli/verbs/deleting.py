@@ -1,8 +1,8 @@
-"""``rm``: the end of znodes.
+"""``rm``: the deletion of znodes.
 
 A tree is deleted from its leaves up. Requests are pipelined: the server carries them out in order, so the
-delete of a parent can directly follow the deletes of its children. Memory is bounded as in every walk: by
-the znodes on the way down, and by the requests on their way.
+delete of a parent can directly follow the deletes of its children. Memory is bounded as in every walk: by the
+znodes on the path down, and by the unanswered requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ async def rm(context: Context) -> int:
     """Delete znodes."""
     options = context.options
     if options.recursive and options.expected != -1:
-        raise wrong(f"{PROG} rm", "--version is of one znode: it does not go with -r")
+        raise wrong(f"{PROG} rm", "--version is the version of one znode; leave out --version or -r")
     async with context.connect() as zk:
         below = " and everything below" if options.recursive else ""
         await context.ask(zk, f"delete {' '.join(options.paths)}{below}")
@@ -38,7 +38,7 @@ async def delete_tree(zk: ZooKeeper, top: str) -> None:
     """Delete a znode and all znodes below it. If somebody creates znodes there meanwhile, it begins again.
 
     :raises NoNodeError: if there is nothing at the path.
-    :raises NoAuthError: some znodes are left, because this client may not list or delete them.
+    :raises NoAuthError: some znodes were not deleted, because this client may not list or delete them.
     :raises NoNodeError: there is no znode at the path.
     """
     while True:
@@ -64,7 +64,7 @@ async def delete_tree(zk: ZooKeeper, top: str) -> None:
             raise NoAuthError(walker.refused[0])
         if walker.forbidden:
             raise BadArgumentsError(
-                walker.forbidden[0], "no znode may have such a name: it cannot be deleted"
+                walker.forbidden[0], "no znode can have such a name, so it cannot be deleted"
             )
         if everything_has_gone:
             return

@@ -1,4 +1,4 @@
-"""``exec``: a command beside a fresh pyzk-server, which ends with it."""
+"""``exec``: a command beside a fresh pyzk-server, which ends with the command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GRACE = 5.0
 async def execute(context: Context) -> int:
     """Run a command; returns its exit status.
 
-    :raises Failure: it cannot be run, or the server does not start.
+    :raises Failure: the command cannot be run, or the server does not start.
     """
     options = context.options
     with runnable(options.command[0]):

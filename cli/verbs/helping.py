@@ -1,7 +1,7 @@
 """``helper``: the files of ``examples/`` with which tests in other languages start servers.
 
 If a file exists with other content, nothing is written without ``--overwrite``. In an installation the files
-are in ``pyzk/examples`` (``setup.py``), in a clone beside the folder of this package.
+are in ``pyzk/examples`` (``setup.py``). In a clone they are in a folder beside the folder of this package.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class _Helper:
     """The files of a language.
 
     :ivar source: the folder below ``examples/`` in which the files are.
-    :ivar target: the default folder for them.
-    :ivar names: the names below both folders.
+    :ivar target: the default folder for the files.
+    :ivar names: the names of the files below both folders.
     :ivar more: further files, by the value of ``--with``.
     """
 
@@ -58,7 +58,7 @@ HELPERS = {
 async def helper(context: Context) -> int:
     """Write the files of a language.
 
-    :raises Failure: a file exists and differs, or cannot be written; or the language has no such files.
+    :raises Failure: a file exists with other content or cannot be written, or the language has no such files.
     """
     options = context.options
     chosen = HELPERS[options.language]
@@ -84,7 +84,8 @@ async def helper(context: Context) -> int:
 
 
 def _differs(path: Path, content: bytes) -> bool:
-    """Whether a path holds another content. Line ends do not count, because git may change them."""
+    """Return whether a file exists with other content. Line ends do not count, because git may change
+    them."""
     return path.exists() and path.read_bytes().replace(b"\r\n", b"\n") != content.replace(b"\r\n", b"\n")
 
 

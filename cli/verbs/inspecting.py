@@ -48,7 +48,7 @@ async def inspect(context: Context) -> int:
             await context.out(_line(entry), _fields(entry))
         return 0
     if not is_data(options.file):
-        message = f"{options.file} is no snapshot, no log and no data directory"
+        message = f"{options.file} is not a snapshot, a log or a data directory; give one of these"
         with suppress(OSError), open(options.file, "rb") as file:
             if file.read(len(_DUMP)) == _DUMP:
                 message += (
@@ -121,7 +121,7 @@ def _kind(node: Node) -> str:
 
 
 async def _sums(context: Context, image: Image, top: str, depth: int) -> None:
-    """Znodes and bytes of each subtree, down to a depth; the largest first."""
+    """Print the znodes and bytes of each subtree down to a depth, the largest subtree first."""
     sums: dict[str, list[int]] = {}
     for node in nodes_of(image, top):
         names = node.path.split("/")[1 : depth + 1] if node.path != "/" else []
@@ -150,7 +150,7 @@ def _joined(top: str, path: str) -> str:
 
 
 async def _history(context: Context) -> int:
-    """All transactions that concern a path."""
+    """Print all transactions that concern a path."""
     options = context.options
     found = False
     for entry in entries_of(options.file):

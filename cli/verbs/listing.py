@@ -54,7 +54,7 @@ async def tree(context: Context) -> int:
     async with context.connect() as zk:
         walker = Walker(zk, depth=options.depth)
         last: list[bool] = []
-        """Whether the last child was reached, for each level of the way down."""
+        """For each level on the path down, whether the last child was reached."""
         siblings = [[options.path]]
         async with walker.walk(options.path) as znodes:
             async for found in znodes:
@@ -73,7 +73,7 @@ def _depth(path: str) -> int:
 
 
 def _branch(last: list[bool]) -> str:
-    """The lines in front of a name."""
+    """Return the lines in front of a name."""
     if not last:
         return ""
     return "".join("    " if is_last else "│   " for is_last in last[:-1]) + ("└── " if last[-1] else "├── ")
@@ -134,5 +134,5 @@ def _owner(text: str) -> Callable[[Stat], bool]:
     try:
         session = int(text, 16)
     except ValueError:
-        raise wrong(PROG, f"--owner is a session as in 0x1a2b, any or none, not {text!r}") from None
+        raise wrong(PROG, f"--owner must be a session such as 0x1a2b, any or none, not {text!r}") from None
     return lambda stat: stat.ephemeralOwner % 2**64 == session

@@ -42,12 +42,12 @@ from .servers import Session, read_connections
 _READ_AT_MOST = 1000
 """The number of children of one directory whose data and Stat are read: the first ones."""
 _MOST_WAITS = 500
-"""The largest number of waits among which cycles are searched, as in the control API."""
+"""The largest number of waits among which cycles are searched, the same as in the control API."""
 _GATE = "-__lock__"
 
 
 async def locks(context: Context) -> int:
-    """Show who holds what and who waits for whom."""
+    """Show who holds locks and other recipes, and who waits for whom."""
     options = context.options
     if options.breaks:
         return await _break(context)
@@ -119,7 +119,7 @@ def _somebody_waits_or_holds(layout: Layout) -> bool:
 
 
 async def _clients(context: Context) -> dict[str, Session]:
-    """Return the clients of sessions, if the servers show their addresses and programs."""
+    """Return the clients of sessions, if the servers show the addresses and the programs of clients."""
     found: dict[str, Session] = {}
     for host in await hosts_of(context.options):
         with suppress(Failure):

@@ -35,9 +35,10 @@ _AGAIN = 0.5
 class Session:
     """A session, as the servers describe it.
 
-    :ivar client: the address of its client; empty if it is not connected to any of the asked servers.
-    :ivar program: the program behind it, if a server knows it.
-    :ivar state: what a test does to it, such as ``paused``; empty for nothing.
+    :ivar client: the address of the session's client; empty if the client is not connected to any of the
+        asked servers.
+    :ivar program: the client program of the session, if a server has found it.
+    :ivar state: the fault that a test has begun for the session, such as ``paused``; empty for none.
     :ivar timeout: the session timeout in ms; 0 if it is unknown.
     :ivar since: when the connection was made, in ms since the epoch; 0 if it is unknown.
     """
@@ -177,7 +178,7 @@ async def health(context: Context) -> int:
 
 
 async def _look_at(host: Host, ssl_context: ssl.SSLContext | None) -> dict[str, Any]:
-    """The report of one server, by its answer to ``srvr``."""
+    """Return the report about one server, from its answer to ``srvr``."""
     report: dict[str, Any] = {"server": str(host), "serves": False}
     try:
         told = four_letter_words.fields(await four_letter_words.ask(host, "srvr", ssl_context))
@@ -198,7 +199,7 @@ async def _look_at(host: Host, ssl_context: ssl.SSLContext | None) -> dict[str, 
 
 
 async def _problem(context: Context) -> str:
-    """Return the reason why a client cannot be served; empty if it can."""
+    """Return the reason why a client cannot be served; empty if it can be served."""
     try:
         async with context.connect() as zk:
             with trio.fail_after(context.options.connect_timeout):

@@ -23,7 +23,7 @@ from ..walking import Walker
 
 
 async def get(context: Context) -> int:
-    """Show data as text if it is text, else as hex digits."""
+    """Return data as text if it is text, otherwise as hex digits."""
     options = context.options
     async with context.connect() as zk:
         data, stat = await zk.get(options.path)
@@ -147,7 +147,7 @@ async def create(context: Context) -> int:
             )
         except NoNodeError:
             raise Failure(
-                Status.NO, f"{options.path}: its parent does not exist; -p creates that too"
+                Status.NO, f"{options.path}: its parent does not exist; -p creates the parent too"
             ) from None
         except ValueError as error:
             raise wrong(f"{PROG} create", str(error)) from None
@@ -160,9 +160,9 @@ async def create(context: Context) -> int:
 
 
 def new_data(options: argparse.Namespace) -> bytes | None:
-    """Return the data in the arguments; None if there is none.
+    """Return the data in the arguments; None if the arguments have no data.
 
-    :raises Failure: the data is given twice, or cannot be read.
+    :raises Failure: the data is given twice or cannot be read.
     """
     given = [value for value in (options.data, options.file, options.hex) if value is not None]
     if len(given) > 1:
@@ -176,5 +176,5 @@ def new_data(options: argparse.Namespace) -> bytes | None:
         try:
             return bytes.fromhex(options.hex)
         except ValueError:
-            raise wrong(PROG, f"--hex takes pairs of hex digits, not {options.hex!r:.50}") from None
+            raise wrong(PROG, f"--hex needs pairs of hex digits, not {options.hex!r:.50}") from None
     return os.fsencode(options.data) if options.data is not None else None

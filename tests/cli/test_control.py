@@ -128,7 +128,7 @@ def test_an_endpoint(pyzk: Run, server: EmbeddedServer) -> None:
 @pytest.mark.parametrize("arguments", [["worker-1", "delay"], ["worker-1", "cut", "3"]])
 def test_only_a_delay_takes_a_time(pyzk: Run, server: EmbeddedServer, arguments: list[str]) -> None:
     done = pyzk("endpoint", *arguments)
-    assert (done.status, "delay takes a time, such as 0.2" in done.err) == (Status.USAGE, True)
+    assert (done.status, "delay needs a time, such as 0.2" in done.err) == (Status.USAGE, True)
     assert server.running.endpoints == {}
 
 
@@ -184,7 +184,7 @@ def test_faults_of_all_requests_and_their_end(pyzk: Run, server: EmbeddedServer)
         (["set", "--op", "nonsense"], "unknown op"),
         (["set", "--error", "Nonsense", "--action", "error"], "such as NoNode"),
         (["set", "1"], "set takes no number"),
-        (["rm"], "rm takes the numbers of faults, or all"),
+        (["rm"], "rm needs the numbers of faults, or all"),
         (["burn"], "invalid choice"),
         (["set", "--times", "0"], "--times"),
     ],
@@ -212,7 +212,7 @@ def test_advice(pyzk: Run, server: EmbeddedServer, client: KazooClient) -> None:
     assert found["sessions"] == [{"id": f"0x{client.client_id[0]:x}", "name": "worker"}]
     ignored = pyzk("advise", "--ignore", "polling")
     assert (ignored.status, ignored.out) == (0, "")
-    assert ignored.err == "pyzk: no problems found in what is recorded; pyzk timeline shows that\n"
+    assert ignored.err == "pyzk: no problems found in the recorded history; pyzk timeline shows the history\n"
 
 
 def test_no_advice_is_given_on_what_was_not_recorded(pyzk: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,7 +385,7 @@ def test_where_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--hosts", "127.0.0.1:1", "pause"]) == Status.UNAVAILABLE
     assert "127.0.0.1:1 does not answer: Connection refused; check --hosts" in capsys.readouterr().err
     assert main(["--hosts", "127.0.0.1:1,127.0.0.1:2", "pause"]) == Status.USAGE
-    assert "pause is for one server, and --hosts names 2" in capsys.readouterr().err
+    assert "pause works with one server only, but --hosts names 2" in capsys.readouterr().err
 
 
 def test_a_server_that_does_not_answer(

@@ -91,7 +91,7 @@ def test_a_copy_that_ended_halfway_says_so_and_goes_on(pyzk: Run, server: Embedd
     assert done.status == Status.NO
     partial, failure = done.err.splitlines()
     assert partial == "pyzk: partial: 3 of 4 znodes exist; run it again to continue"
-    assert failure.startswith("pyzk: /copy/c exists and holds other data")
+    assert failure.startswith("pyzk: /copy/c exists and has other data")
     assert pyzk("set", "/copy/c", "4").status == 0
     assert pyzk("cp", "/ro", "/copy").status == 0
     assert pyzk("diff", "/ro", "/copy").status == 0
@@ -110,7 +110,7 @@ def test_digests_that_are_hidden_are_not_copied(pyzk: Run, server: EmbeddedServe
     server.load(TREE)
     hidden = pyzk("cp", "/app", "/copy")
     assert hidden.status == Status.FORBIDDEN
-    assert hidden.err.startswith("pyzk: /app/config: the digests of its ACL are shown only to who may")
+    assert hidden.err.startswith("pyzk: /app/config: the server shows the digests of the ACL only to clients that may")
     assert pyzk("cp", "--no-acl", "/app", "/copy").status == 0
     assert pyzk("diff", "--no-acl", "/app", "/copy").status == 0
     assert pyzk("dump", "/app").status == Status.FORBIDDEN
@@ -143,7 +143,7 @@ def test_cp_leaves_what_is_there_unless_told(pyzk: Run, server: EmbeddedServer) 
     assert (refused.status, refused.err) == (
         Status.NO,
         "pyzk: partial: 1 of 3 znodes exist; run it again to continue\n"
-        "pyzk: /b/x exists and holds other data; pass --overwrite to replace it\n",
+        "pyzk: /b/x exists and has other data; pass --overwrite to replace the data\n",
     )
     assert pyzk("cp", "--overwrite", "/a", "/b").status == 0
     assert server.dump("/b") == {"/b": b"", "/b/x": b"1", "/b/y": b"2", "/b/z": b"3"}
@@ -151,7 +151,7 @@ def test_cp_leaves_what_is_there_unless_told(pyzk: Run, server: EmbeddedServer) 
     inside = pyzk("cp", "/a", "/a/copy")
     assert (inside.status, inside.err) == (
         Status.USAGE,
-        "pyzk: /a/copy is part of /a: copy it somewhere else\n",
+        "pyzk: /a/copy is part of /a: copy it to another place\n",
     )
 
 
@@ -171,7 +171,7 @@ def test_ephemerals_stay_where_they_are(pyzk: Run, server: EmbeddedServer) -> No
     assert len(pyzk("dump", "/a", "--ephemerals", "omit").lines) == 2
     assert pyzk("cp", "/a", "/c", "--ephemerals", "persist").status == 0
     assert server.dump("/c", form="nodes")["/c/e"].kind == "persistent"
-    assert "keep is for files" in pyzk("cp", "/a", "/d", "--ephemerals", "keep").err
+    assert "keep works only for files" in pyzk("cp", "/a", "/d", "--ephemerals", "keep").err
     client.stop()
     client.close()
 

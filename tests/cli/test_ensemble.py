@@ -185,7 +185,7 @@ def test_a_single_server_is_no_ensemble(capsys: pytest.CaptureFixture[str]) -> N
         assert "this is a single server" in capsys.readouterr().err
         for verb in (["ensemble"], ["timeline"], ["advise"]):
             assert main(["--hosts", f"{one.hosts},{other.hosts}", *verb]) == Status.USAGE
-            assert f"{verb[0]} is for one server, and --hosts names 2" in capsys.readouterr().err
+            assert f"{verb[0]} works with one server only, but --hosts names 2" in capsys.readouterr().err
 
 
 # --- other verbs ------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def test_damage_is_one_line(offline: Offline, data: Path, tmp_path: Path) -> Non
     broken.write_bytes(log_of(data).read_bytes()[:-5])
     result = offline("inspect", broken)
     assert (result.status, len(result.lines)) == (0, 7)
-    assert "the last entry is torn" in result.err
+    assert "the last entry is incomplete" in result.err
     for name, text in (("snapshot.1", b"ZKSN" + bytes(50)), ("other", b"other")):
         (tmp_path / name).write_bytes(text)
         assert offline("inspect", tmp_path / name).status != 0
@@ -199,7 +199,7 @@ def test_a_dump_is_named(pyzk: Run, server: EmbeddedServer, tmp_path: Path) -> N
     other.write_text("{}")
     assert "it is a file of pyzk dump" in pyzk("inspect", str(file)).err
     assert pyzk("inspect", str(other)).err.startswith(
-        f"pyzk: {other} is no snapshot, no log and no data directory ("
+        f"pyzk: {other} is not a snapshot, a log or a data directory; give one of these ("
     )
 
 

@@ -15,7 +15,7 @@ from .conftest import Run
 
 EVIL = {b"evil-one-": b"\x1b]0;one\x07\n", b"evil-two-": b"a/../b/..", b"evil-csi-": b"\xc2\x9b31mred\n"}
 LEFT_OUT = (
-    r"pyzk: left out, as no znode may have such a name: /x/\x1b]0;one\x07\n and 2 more; distrust this server"
+    r"pyzk: left out, because no znode can have such a name: /x/\x1b]0;one\x07\n and 2 more; distrust this server"
 )
 BELOW = ["/x", "/x/a", "/x/a/b", "/x/z"]
 
@@ -59,7 +59,7 @@ def test_locks_shows_the_locks_beside_them(pyzk: Run, hostile: str, server: Embe
 def test_rm_says_what_is_left(pyzk: Run, hostile: str) -> None:
     done = pyzk("rm", "-r", "/x")
     assert done.status == Status.USAGE
-    assert r"/x/\x1b]0;one\x07\n: no znode may have such a name" in done.err
+    assert r"/x/\x1b]0;one\x07\n: no znode can have such a name" in done.err
 
 
 def test_json_holds_nothing_that_a_terminal_obeys(pyzk: Run, server: EmbeddedServer) -> None:

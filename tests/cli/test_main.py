@@ -112,7 +112,7 @@ def test_a_lost_answer(pyzk: Run, server: EmbeddedServer) -> None:
         lost = pyzk("create", "/a")
     assert (lost.status, lost.err) == (
         Status.UNAVAILABLE,
-        "pyzk: /a: the connection was lost before the answer came; look whether it was done\n",
+        "pyzk: /a: the connection was lost before the answer; check whether the change was made\n",
     )
     assert server.dump() == {"/a": b""}
 

@@ -21,7 +21,7 @@ def test_create_get_set(pyzk: Run, server: EmbeddedServer) -> None:
     refused = pyzk("create", "/a/b", "one")
     assert (refused.status, refused.err) == (
         1,
-        "pyzk: /a/b: its parent does not exist; -p creates that too\n",
+        "pyzk: /a/b: its parent does not exist; -p creates the parent too\n",
     )
     assert pyzk("create", "-p", "/a/b", "one").out == "/a/b\n"
     assert pyzk("get", "/a/b").out == "one\n"
@@ -77,7 +77,7 @@ def test_versions_are_checked(pyzk: Run) -> None:
     pyzk("create", "/a", "one")
     assert pyzk("set", "/a", "two", "--version", "7").status == Status.NO
     assert pyzk("rm", "/a", "--version", "7").err == (
-        "pyzk: /a: version conflict: somebody has changed it; look again\n"
+        "pyzk: /a: version conflict: another client has changed the znode; read it again\n"
     )
     assert pyzk("rm", "-r", "/a", "--version", "0").status == Status.USAGE
     assert pyzk("rm", "/a", "--version", "0").status == 0
@@ -142,7 +142,7 @@ def test_acls_that_are_none(pyzk: Run, text: str) -> None:
 def test_rm(pyzk: Run, server: EmbeddedServer) -> None:
     server.load({"a": {"b": {"c": b""}, "d": b""}, "e": b"", "f": b""})
     full = pyzk("rm", "/a")
-    assert (full.status, full.err) == (Status.NO, "pyzk: /a: it has children; -r deletes them too\n")
+    assert (full.status, full.err) == (Status.NO, "pyzk: /a: it has children; -r deletes the children too\n")
     assert pyzk("rm", "-r", "/a", "/e").status == 0
     assert server.dump() == {"/f": b""}
     assert pyzk("rm", "-r", "/a").status == Status.NO
@@ -175,7 +175,7 @@ def test_what_does_not_exist_and_what_does(pyzk: Run) -> None:
         "pyzk: /a: it exists already; pyzk set replaces its data\n",
     )
     assert pyzk("create", "/x/y").status == Status.NO
-    assert pyzk("get", "/x").err == "pyzk: /x: no such znode; pyzk ls shows what there is\n"
+    assert pyzk("get", "/x").err == "pyzk: /x: no such znode; pyzk ls shows the znodes that exist\n"
 
 
 def test_null_is_told_from_nothing(pyzk: Run, server: EmbeddedServer) -> None:

@@ -68,7 +68,7 @@ def test_the_file_of_identities_wins(tmp_path: Path) -> None:
         ("--slots 2 --shared /x -- true", "argument -s/--shared: not allowed with argument --slots"),
         (
             "--slots 2 --layout both /x -- true",
-            "--slots does not go with --layout both: the znodes of a semaphore are Curator's or kazoo's",
+            "--slots and --layout both exclude each other: choose the layout of Curator or of kazoo",
         ),
         ("--auth-file /nowhere /x -- true", "cannot read --auth-file /nowhere: No such file or directory"),
     ],

@@ -50,7 +50,7 @@ def test_nobody_can_answer(
     ("arguments", "words"),
     [
         (["--break", "/l", "--", "true"], "--break runs no command"),
-        (["--break", "--list", "/l"], "--list does not go with --break"),
+        (["--break", "--list", "/l"], "--list and --break exclude each other; leave out one of them"),
         (["--tls", "--ca-file", "/nothing", "--list", "/l"], "cannot use /nothing"),
     ],
 )
