@@ -110,7 +110,9 @@ def test_digests_that_are_hidden_are_not_copied(pyzk: Run, server: EmbeddedServe
     server.load(TREE)
     hidden = pyzk("cp", "/app", "/copy")
     assert hidden.status == Status.FORBIDDEN
-    assert hidden.err.startswith("pyzk: /app/config: the server shows the digests of the ACL only to clients that may")
+    assert hidden.err.startswith(
+        "pyzk: /app/config: the server shows the digests of the ACL only to clients that may"
+    )
     assert pyzk("cp", "--no-acl", "/app", "/copy").status == 0
     assert pyzk("diff", "--no-acl", "/app", "/copy").status == 0
     assert pyzk("dump", "/app").status == Status.FORBIDDEN

@@ -15,7 +15,8 @@ from .conftest import Run
 
 EVIL = {b"evil-one-": b"\x1b]0;one\x07\n", b"evil-two-": b"a/../b/..", b"evil-csi-": b"\xc2\x9b31mred\n"}
 LEFT_OUT = (
-    r"pyzk: left out, because no znode can have such a name: /x/\x1b]0;one\x07\n and 2 more; distrust this server"
+    r"pyzk: left out, because no znode can have such a name: /x/\x1b]0;one\x07\n and 2 more; "
+    r"distrust this server"
 )
 BELOW = ["/x", "/x/a", "/x/a/b", "/x/z"]
 

@@ -98,7 +98,8 @@ def test_what_may_not_be_read_is_left_out_and_said(pyzk: Run, server: EmbeddedSe
     assert found.lines == ["/app/open"]
     assert (found.status, found.err) == (
         Status.FORBIDDEN,
-        "pyzk: left out, because this client may not read them: /app/secret; check --auth-file or PYZK_AUTH\n",
+        "pyzk: left out, because this client may not read them: /app/secret; check --auth-file or "
+        "PYZK_AUTH\n",
     )
     assert pyzk("ls", "-R", "/app/secret").status == Status.FORBIDDEN
 
