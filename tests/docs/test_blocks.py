@@ -106,3 +106,13 @@ def test_a_command(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
             command, *arguments = shlex.split(line, comments=True)
             assert command == "pyzk", f"{block}: mark it, or let it begin with pyzk"
             assert main(arguments) == 0
+
+
+def test_the_tutorial_prints_the_examples() -> None:
+    """The files that the first page includes and the pictures are made of."""
+    printed = [block.code for block in BLOCKS if block.page == "tutorial.md" and block.language == "python"]
+    passes, fails = (
+        (ROOT / "examples" / "first" / name).read_text(encoding="utf-8").strip()
+        for name in ("test_lock.py", "test_report.py")
+    )
+    assert printed[:2] == [passes, fails.partition("\n\n")[2]]
