@@ -33,7 +33,16 @@ from ..logger import logger
 from .acl import WrongEnsembleError, add_identities
 from .client import Client
 from .failures import report
-from .operations import OPERATIONS, NoZxidError, Operation, RefusedRead, Steps, Unfinished, look_up
+from .operations import (
+    OPERATIONS,
+    PLAIN_READS,
+    READS,
+    NoZxidError,
+    RefusedRead,
+    Steps,
+    Unfinished,
+    look_up,
+)
 from .operations.multi import carry_out
 from .operations.writes import check_reaping
 from .reaper import Reaper
@@ -58,13 +67,14 @@ class Engine(Transactions):
     :param epoch: the wall-clock time at the start, in ms since the epoch.
     :param tree: the tree; an empty one by default.
     :param password_of: makes the password of a new session from its id; by default it is random.
-    :cvar operations: the operations by op code; :func:`.operations.look_up` adds those that are missing.
+    :ivar operations: the operations by op code; :func:`.operations.look_up` adds those that are missing.
+    :ivar reads: the functions of the reads that a caller may call itself in place of :meth:`handle`; empty
+        if a class has a :meth:`handle` of its own.
     :cvar flag_by_default: the last byte of the answer to a handshake that has no such byte.
     :ivar epoch_offset: the difference in ms between wall-clock time and monotonic time. The owner of a clock
         may correct it.
     """
 
-    operations: dict[int, Operation] = OPERATIONS
     flag_by_default = b""
     carry_out = carry_out
 
@@ -79,6 +89,8 @@ class Engine(Transactions):
         password_of: Callable[[int], bytes] | None = None,
     ) -> None:
         super().__init__(settings, epoch, tree)
+        self.operations = OPERATIONS
+        self.reads = PLAIN_READS if type(self).handle is Engine.handle else {}
         self.started = now
         self.epoch_offset = epoch - now
         self._random_bytes = random_bytes or RandomPool().take
@@ -254,7 +266,12 @@ class Engine(Transactions):
         except KeyError:
             read, method, consumes, with_stat = look_up(op, self.operations)
         try:
-            request = read(frame, 8) if read is not None else frame
+            if read is READS:
+                request = READS[frame[8:]]
+            elif read is not None:
+                request = read(frame, 8)
+            else:
+                request = frame
         except JuteError:
             return self.zxid, MarshallingError.code, b""
         if consumes:

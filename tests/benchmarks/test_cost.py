@@ -47,8 +47,8 @@ class Cost:
 # Per cycle. "alone": its requests arrive one by one, as from clients with one request in flight; "in a
 # batch": many arrive at once, as from clients that pipeline.
 COSTS = {
-    ("get", "alone"): Cost(7, {(3, 11): 335, (3, 12): 344, (3, 13): 334}),
-    ("get", "in a batch"): Cost(5.3, {(3, 11): 296, (3, 12): 278, (3, 13): 266}),
+    ("get", "alone"): Cost(4, {(3, 11): 267, (3, 12): 265, (3, 13): 253}),
+    ("get", "in a batch"): Cost(3.4, {(3, 11): 239, (3, 12): 223, (3, 13): 216}),
     ("set", "alone"): Cost(7, {(3, 11): 516, (3, 12): 506, (3, 13): 490}),
     ("set", "in a batch"): Cost(5.3, {(3, 11): 471, (3, 12): 441, (3, 13): 423}),
     ("create + delete", "alone"): Cost(17, {(3, 11): 1127, (3, 12): 1103, (3, 13): 1064}),

@@ -30,10 +30,13 @@ from ....protocol.operations import CLIENTS, WRITES, OpCode
 from . import long, multi, reads, session, watching, writes
 from .long import Steps, Unfinished
 from .multi import NoZxidError, RefusedRead
+from .remembered import PATH_AND_WATCH, READS
 
 __all__ = [
     "IN_STEPS",
     "OPERATIONS",
+    "PLAIN_READS",
+    "READS",
     "NoZxidError",
     "Operation",
     "RefusedRead",
@@ -43,11 +46,10 @@ __all__ = [
     "look_up",
 ]
 
-_Reader: TypeAlias = Callable[[bytes, int], Any]
 _Method: TypeAlias = Callable[[Any, Any, Any], Any]
-Operation: TypeAlias = tuple[_Reader | None, _Method, bool, bool | None]
-"""The reader of the request; the function; whether the operation takes a zxid; whether the reply has the
-Stat, or None for a function that is no resolver."""
+Operation: TypeAlias = tuple[Any, _Method, bool, bool | None]
+"""The reader of the request, :data:`READS` or None; the function; whether the operation takes a zxid; whether
+the reply has the Stat, or None for a function that is no resolver."""
 
 _METHODS: dict[str, _Method] = {
     name: method
@@ -58,6 +60,8 @@ _BY_CODE = {op: _METHODS[OpCode(op).name.lower()] for op in CLIENTS}
 IN_STEPS = frozenset(op for op, method in _BY_CODE.items() if method in long.IN_STEPS)
 """The op codes of the operations that are done in steps."""
 
+PLAIN_READS: dict[int, _Method] = {op: _BY_CODE[op] for op in CLIENTS if OpCode(op).request in PATH_AND_WATCH}
+"""The functions of the reads whose fields :data:`READS` has."""
 OPERATIONS: dict[int, Operation] = {}
 """The operations that clients have used before, by op code; :func:`look_up` adds the others. The connection
 answers auth and sasl requests itself."""
@@ -75,7 +79,9 @@ def look_up(op: int, operations: dict[int, Operation] = OPERATIONS) -> Operation
     if op not in CLIENTS:
         raise UnknownOperation
     cls = OpCode(op).request
-    read = fields_reader(cls) if cls else None
+    read: Any = fields_reader(cls) if cls else None
+    if cls in PATH_AND_WATCH:
+        read = READS
     _, with_stat = writes.RESOLVERS.get(op, (None, None))
     operations[op] = read, _BY_CODE[op], op in WRITES, with_stat
     return operations[op]

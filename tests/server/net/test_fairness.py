@@ -131,6 +131,7 @@ class Scene:
             return handle(client, *arguments)
 
         engine.handle = counting  # type: ignore[method-assign]
+        engine.reads = {}  # a connection calls the plain reads itself
 
     def connect(self) -> Client:
         near = socket.create_connection(self.listener.getsockname(), timeout=PATIENCE)
