@@ -44,6 +44,7 @@ async def serve(
     :raises OSError: if an address cannot be bound.
     """
     server = make_server(settings, Clock(follow_wall_clock=True), partial(Service, storage=storage))
+    server.own_the_process()
     prepare(server)
     await server.run(task_status=task_status)
 

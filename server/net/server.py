@@ -47,6 +47,8 @@ tasks."""
 _BACKLOG = 2048
 _LOOK_AT_LOG = 0.5
 """The time in seconds between two checks whether a snapshot is due."""
+_PATIENCE = 0.001
+"""The time in seconds for which a hub waits for requests before other tasks of its process run."""
 _QUIET_ROUNDS = 5
 """If trio's tasks have received no byte in this number of rounds, no input waits at the sockets of TLS
 clients."""
@@ -222,6 +224,11 @@ class Server:
         """Let the other servers of this process have their turns after a time in seconds."""
         if self._hub is not None:
             self._hub.share = seconds
+
+    def own_the_process(self) -> None:
+        """Let the hub wait for requests, because this process has no other work than this server."""
+        if self._hub is not None:
+            self._hub.patience = _PATIENCE
 
     def bind(self) -> None:
         """Bind the port for plain clients. They wait until :meth:`run` accepts them.

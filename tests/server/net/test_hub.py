@@ -93,6 +93,37 @@ async def test_a_system_without_epoll_is_served_by_a_task_per_client(monkeypatch
             assert await receive(client, MANY * PONG) == MANY * PONG
 
 
+class Poller:
+    """An epoll object that notes how long it was told to wait."""
+
+    def __init__(self, poller: Any) -> None:
+        self._poller = poller
+        self.waits: set[float] = set()
+
+    def poll(self, timeout: float, *more: int) -> list[tuple[int, int]]:
+        self.waits.add(timeout)
+        return self._poller.poll(timeout, *more)  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._poller, name)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+async def test_only_the_hub_of_a_process_without_other_work_waits_itself(alone: bool) -> None:
+    """Elsewhere the client may be a task of the same loop, and can send nothing while the hub waits."""
+    async with running() as server:
+        if alone:
+            server.own_the_process()
+        server._hub._poller = poller = Poller(server._hub._poller)
+        with client_of(server) as client:
+            await receive(client, 40)
+            client.setblocking(True)
+            client.sendall(PING * MANY)  # more than one turn: none of the turns for the rest may wait
+            assert await receive(client, MANY * PONG) == MANY * PONG
+            await trio.testing.wait_all_tasks_blocked()
+            assert poller.waits == ({0, 0.001} if alone else {0})
+
+
 @pytest.mark.parametrize("keepalive", [False, True])
 async def test_the_options_of_a_clients_socket(keepalive: bool) -> None:
     async with running(tcp_keepalive=keepalive) as server:
