@@ -23,8 +23,9 @@ from benchmarks.stalls.scene import LONG, Scene
 from benchmarks.wire import BenchmarkError, Client
 from pyzk.protocol.constants import CreateMode
 
+from ..support.waiting import PATIENCE
+
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-PATIENCE = 30.0  # seconds; for what takes a moment, unless a defect is there
 MB = 1_000_000
 
 

@@ -11,8 +11,7 @@ import anyio
 
 from pyzk import aio
 
-PATIENCE = 30.0
-"""Seconds that an end may take which is expected to come."""
+from ..support.waiting import PATIENCE
 
 Act = Callable[[Any, Any], Awaitable[object]]
 """Gets a client, and another client whose calls are not cancelled."""

@@ -12,6 +12,8 @@ import pytest
 
 from pyzk.server.testing import EmbeddedServer
 
+from ..support.waiting import PATIENCE
+
 pytest.importorskip("celery", reason="celery is not installed: pip install -e '.[frameworks]'")
 
 TASKS = """
@@ -34,7 +36,6 @@ def client():
 def register():
     client().create("/here", ephemeral=True)
 """
-PATIENCE = 60  # seconds
 
 
 def test_a_worker_that_shuts_down_closes_its_client(server: EmbeddedServer, tmp_path: Path) -> None:

@@ -13,12 +13,10 @@ import pytest
 from pyzk.blocking import connect
 from pyzk.server.testing import EmbeddedServer
 
-from ..support.waiting import wait_until
+from ..support.waiting import PATIENCE, wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples" / "service"
 STATE = "/example-service/state"
-START_PATIENCE = 60.0
-"""Seconds, for the start of a process on a busy machine."""
 
 
 def start(name: str, hosts: str) -> subprocess.Popen[str]:
@@ -45,7 +43,7 @@ def test_the_main_loop(name: str) -> None:
             (path,) = ephemerals(server)
             with start(name, server.hosts) as second:
                 try:
-                    wait_until(lambda: len(ephemerals(server)) == 2, START_PATIENCE)
+                    wait_until(lambda: len(ephemerals(server)) == 2, PATIENCE)
                     with connect(server.hosts) as operator:
                         operator.delete(path)  # deposed
                     assert line(second.stdout) == "leading: term 1"

@@ -18,12 +18,10 @@ from pyzk.cli.status import Status
 from pyzk.protocol.version import __version__
 from pyzk.server.testing import EmbeddedServer
 
-from ..support.waiting import wait_until
+from ..support.waiting import PATIENCE, wait_until
 from .conftest import Run
 
 COMMAND = [sys.executable, "-W", "error", "-m", "pyzk.cli"]
-PATIENCE = 30.0
-"""Seconds that anything may take that is expected to happen."""
 
 
 # --- arguments and ends ------------------------------------------------------------------------------------

@@ -19,8 +19,6 @@ from .servers import CONFIG, SUPER_CREDENTIALS, Config, Server
 
 collect_ignore = [] if os.environ.get("PYZK_JARS") else ["test_admin_server.py"]
 KINDS = ("ours", "real")
-PATIENCE = 60.0
-"""Seconds that a server may take to do something in its own time."""
 
 Connect = Callable[..., WireClient]
 

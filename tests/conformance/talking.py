@@ -117,13 +117,21 @@ def says(side: Side, client: WireClient, op: OpCode, number: int) -> list[Any]:
 
 
 @contextlib.contextmanager
-def fresh(server: Server, path: str) -> Iterator[None]:
-    """A znode with nothing below it, and later nothing of it."""
+def _administrator(server: Server) -> Iterator[WireClient]:
     with WireClient((server.host, server.port)) as admin:
         admin.connect()
         admin.auth("digest", SUPER_CREDENTIALS)
+        yield admin
+        admin.close_session()
+
+
+@contextlib.contextmanager
+def fresh(server: Server, path: str) -> Iterator[None]:
+    """A znode with nothing below it, and later nothing of it. Between the two no session is kept, which a
+    long conversation would outlive."""
+    with _administrator(server) as admin:
         assert admin.create(path).err == 0
         assert admin.create(f"{path}/t").err == 0
-        yield
+    yield
+    with _administrator(server) as admin:
         delete_tree(admin, path)
-        admin.close_session()

@@ -19,8 +19,8 @@ import pytest
 from ..support.jvm import missing, scratch
 from ..support.needs import need
 from ..support.ports import kept_ports
+from ..support.waiting import PATIENCE
 from . import ours, real_zookeeper
-from .conftest import PATIENCE
 from .servers import CONFIG, Server, four_letter_word
 
 LISTS = ("expiry_time_to_session_ids", "session_id_to_watched_paths")

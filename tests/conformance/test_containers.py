@@ -11,9 +11,8 @@ from pyzk.protocol.multi import MultiOp
 from pyzk.protocol.operations import OpCode
 
 from ..support.requests import create_op, delete_op
-from ..support.waiting import wait_until
+from ..support.waiting import PATIENCE, wait_until
 from ..support.wire import Event, WireClient
-from .conftest import PATIENCE
 from .known_differences import differs
 from .servers import Server
 

@@ -11,9 +11,9 @@ from pyzk.protocol import records as r
 from pyzk.protocol.constants import AUTH_XID
 from pyzk.protocol.operations import OpCode
 
-from ..support.waiting import wait_until
-from ..support.wire import TIMEOUT, ClosedError, Event, Reply, WireClient
-from .conftest import PATIENCE, Connect
+from ..support.waiting import PATIENCE, wait_until
+from ..support.wire import ClosedError, Event, Reply, WireClient
+from .conftest import Connect
 from .known_differences import differs
 from .servers import Server, four_letter_word
 
@@ -156,7 +156,7 @@ def has_closed(client: WireClient) -> bool:
     except ConnectionError:
         return True
     finally:
-        client.socket.settimeout(TIMEOUT)
+        client.socket.settimeout(PATIENCE)
 
 
 TOUCHES = [

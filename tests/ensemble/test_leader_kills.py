@@ -19,6 +19,7 @@ from pyzk.client import (
 )
 
 from ..support.real import Ensemble
+from ..support.waiting import PATIENCE
 from .history import Fate, History, Read, Write, violations
 
 PATHS = ("/r0", "/r1", "/r2")
@@ -26,8 +27,6 @@ CLIENTS = 6
 ROUNDS = 6
 PROGRESS = 30
 """How many operations every client has to complete between two blows."""
-PATIENCE = 180.0
-"""Seconds in which they must: an election takes less than one."""
 SESSION_TIMEOUT = 40.0
 """Seconds: real servers may need several elections, and meanwhile serve nobody."""
 PACE = 0.004

@@ -15,12 +15,11 @@ from pyzk.recipes import Grant, Lock, LockLost, RWLock
 from pyzk.recipes.locks.semaphore import Semaphore
 
 from ..support.real import Ensemble
+from ..support.waiting import PATIENCE
 
 pytestmark = pytest.mark.row("F12", "F13")
 
 CLIENTS = 5
-PATIENCE = 180.0
-"""Seconds in which every client must get its turn again: an election takes less than one."""
 SESSION_TIMEOUT = 20.0
 Phase = Literal["acquire", "hold", "release"]
 

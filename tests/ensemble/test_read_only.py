@@ -12,12 +12,11 @@ from pyzk.client import Missed, NotReadOnlyError, SessionState, WatchEvent, ZooK
 from ..support import jvm
 from ..support.needs import need
 from ..support.real import Ensemble
+from ..support.waiting import PATIENCE
 from .pretended import Pretended
 
 SESSION_TIMEOUT = 30.0
 """Seconds: the ephemeral znode shall outlive the time without a quorum."""
-PATIENCE = 60.0
-"""Seconds: a machine under load starts servers slowly."""
 
 
 @pytest.fixture(params=["pretended", "real"])

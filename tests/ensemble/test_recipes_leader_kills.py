@@ -34,15 +34,13 @@ from pyzk.recipes import (
 
 from ..support.lines import cut
 from ..support.real import Ensemble
-from ..support.waiting import until
+from ..support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.row("F12", "F13")
 
 KILLS = 3
 PROGRESS = 5
 """How many steps further everybody has to come between two blows."""
-PATIENCE = 180.0
-"""Seconds in which they must: an election takes less than one."""
 SESSION_TIMEOUT = 40.0
 PACE = 0.004
 """Seconds between two steps of one who has nobody to wait for."""

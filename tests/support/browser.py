@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .needs import need
-
-PATIENCE = 40.0
-"""Seconds for an answer of the browser, or for what a test waits for."""
+from .waiting import PATIENCE
 
 PROGRAMS = ("chromium-headless-shell", "chromium", "google-chrome")
 """The first one that is installed is taken: it has no window to draw, and needs the least."""

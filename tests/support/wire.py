@@ -29,11 +29,9 @@ from pyzk.protocol.jute import Record
 from pyzk.protocol.multi import MultiResult, decode_results
 
 from .requests import RESPONSES, Requests
+from .waiting import PATIENCE
 
 Answer = TypeVar("Answer")
-
-TIMEOUT = 10.0
-"""Seconds to wait for bytes that must come."""
 
 
 class ClosedError(Exception):
@@ -171,7 +169,7 @@ class WireClient(Wire[Reply]):
     :ivar events: the events that came before a reply, until :meth:`take_events`.
     """
 
-    def __init__(self, address: tuple[str, int], timeout: float = TIMEOUT) -> None:
+    def __init__(self, address: tuple[str, int], timeout: float = PATIENCE) -> None:
         super().__init__()
         self.socket = socket.create_connection(address, timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -18,12 +18,12 @@ import attrs
 
 from pyzk.client import Backoff
 
+from ...support.waiting import PATIENCE
+
 UNTIL_ANSWERED = Backoff(idempotent=True)
 """For calls that may be carried out twice."""
 PACE = 0.002
 """Seconds between two steps of a worker."""
-PATIENCE = 60
-"""Seconds that anything may take that is expected to happen: real servers elect in less than one."""
 
 Work = Callable[[Any, Any, "Worker"], Awaitable[None]]
 Check = Callable[[Any, Any], Awaitable[None]]

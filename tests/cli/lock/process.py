@@ -15,7 +15,8 @@ from kazoo.client import KazooClient
 from pyzk.cli.lock.arguments import Options, parse
 from pyzk.server.testing import EmbeddedServer
 
-PATIENCE = 30.0
+from ...support.waiting import PATIENCE
+
 COMMAND = [sys.executable, "-W", "error", "-m", "pyzk.cli.lock"]
 BUSY_WAIT = "while :; do sleep 0.02; done"
 SHELL_REPORTS = re.compile(r"^.*\b(Terminated|Killed)\b.*\n", re.MULTILINE)

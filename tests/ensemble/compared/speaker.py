@@ -9,14 +9,13 @@ from pyzk.protocol.operations import WRITES, OpCode
 from pyzk.protocol.records import ReconfigRequest, ReplyHeader
 
 from ...support.requests import RESPONSES, Requests
+from ...support.waiting import PATIENCE
 from ...support.wire import ClosedError, Event, Handshake, Reply, WireClient
 from .masks import error
 
 if TYPE_CHECKING:
     from .sides import Side
 
-PATIENCE = 90.0
-"""Seconds in which whatever a script waits for has to come."""
 _REPLY_HEADER = 16
 """Bytes of a reply without a body: too few for the answer to a handshake."""
 

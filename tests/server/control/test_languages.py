@@ -19,11 +19,10 @@ from pyzk.server.testing import EmbeddedServer
 from ...support import jvm
 from ...support.languages import go_variables, link_node_modules
 from ...support.needs import need
+from ...support.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
-PATIENCE = 120
-"""Seconds for one run, with a compiler that has nothing in its cache."""
 
 SCENARIOS = {
     "expire a lock holder",

@@ -29,9 +29,9 @@ from pyzk.server.net.clock import Clock
 from pyzk.server.net.listening import serve_clients
 
 from ...support.network import served, talk
+from ...support.waiting import PATIENCE
 from ...support.world import Peer, World
 
-PATIENCE = 30  # seconds
 HELLO = wire.hello(30_000)
 
 

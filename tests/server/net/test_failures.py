@@ -23,7 +23,7 @@ from pyzk.protocol.operations import OpCode
 from pyzk.server.core.failures import ran_out
 from pyzk.server.core.watches import Notification
 from pyzk.server.core.znode import Children, Znode
-from pyzk.server.monitoring import words
+from pyzk.server.monitoring import four_letter_words
 from pyzk.server.net.connection import Connection
 from pyzk.server.net.gate import Gate
 from pyzk.server.net.hub import Hub
@@ -33,12 +33,12 @@ from pyzk.server.net.service import Service
 
 from ...support.network import served, talk
 from ...support.requests import create_op, set_op
+from ...support.waiting import PATIENCE
 from ...support.world import Peer, World
 
 HELLO = wire.hello(30_000, read_only=None)
 PING = wire.request(OpCode.PING, xid=-2)
 WELCOME, PONG = 40, 20  # bytes
-PATIENCE = 30  # seconds
 
 UNFORESEEN = [RuntimeError("a bug"), MemoryError(), OSError(24, "Too many open files")]
 
@@ -248,7 +248,7 @@ async def test_an_error_ends_a_four_letter_word(
     monkeypatch: pytest.MonkeyPatch, tracebacks: list[str]
 ) -> None:
     async with served() as server:
-        monkeypatch.setitem(words._ANSWERS, "ruok", raises(RuntimeError("a bug")))
+        monkeypatch.setitem(four_letter_words._ANSWERS, "ruok", raises(RuntimeError("a bug")))
         assert await talk(server.address, b"ruok") == b""
         assert (await talk(server.address, b"isro")) == b"rw"
         assert len(tracebacks) == 1

@@ -24,13 +24,13 @@ from pyzk.server.net.gate import Gate
 from pyzk.server.net.service import Service
 
 from ...support.network import wait_for_delivery
+from ...support.waiting import PATIENCE
 
 pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="the hub needs epoll")
 
 NOW = 1000.0
 TURN = 32
 """The requests that one connection may have handled before the others get their turn."""
-PATIENCE = 60.0  # seconds; for what the kernel does, as a rule at once
 QUIET = 0.2  # seconds without anything to do, after which nothing is on its way any more
 FLOOD = 16_000  # bytes: many more than the turns of a test handle
 HELLO = wire.hello(40_000)

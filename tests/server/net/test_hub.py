@@ -20,13 +20,13 @@ from pyzk.server.config.settings import Settings
 from pyzk.server.net.clock import Clock
 from pyzk.server.net.server import Server
 
+from ...support.waiting import PATIENCE
 from ...support.world import creation
 
 HELLO = wire.hello(30_000, read_only=None)
 PING = wire.request(OpCode.PING, xid=-2)
 PONG = 20
 MANY = 1000
-PATIENCE = 30  # seconds
 
 
 @asynccontextmanager
