@@ -5,6 +5,8 @@
   there are no columns. Then each line names its session.
 * One line per entry. A reply is in the line of its request (``get_data /x -> ..``) if nothing of that
   connection came between them; a new session is in the line of its connection.
+* Of three or more syncs in turn, which a client sends while it holds a lock, only the first and the last
+  have lines.
 * The time is in seconds since the start of the server. It is left out if it equals the time of the line
   above. Only changes have the zxid.
 * Sessions are called A, B, C ...; the head says their ids. It also says the programs of sessions that are
@@ -56,6 +58,7 @@ class _Line:
     """One line before it is drawn.
 
     :ivar session: the session in whose column the line is; 0 for the whole width.
+    :ivar more: the number of lines with the same text after this line that are left out.
     """
 
     time: float
@@ -64,6 +67,7 @@ class _Line:
     server: int
     mark: str
     text: str
+    more: int = 0
 
 
 def drawing(
@@ -161,6 +165,7 @@ def drawing(
         left = f"{stamp if stamp != before else '':>10} {zxid(line.zxid):>7} "
         said = (
             f"{f'[{line.server}] ' if line.server else ''}{line.mark}{_shorten(printable(line.text), names)}"
+            f"{f' (and {line.more} more)' if line.more else ''}"
         )
         who = names.get(line.session) or session_text(line.session)
         rows = "\n".join(row.rstrip() for row in sheet.draw(left, line.session, who, said))
@@ -212,6 +217,7 @@ class _Lines:
         self._waiting: dict[
             tuple[int, int], tuple[Entry, int]
         ] = {}  # requests without a reply, by connection
+        self._syncs: dict[int, list[int]] = {}  # the numbers of the last lines of a session, if all are syncs
         self._begun = 0, 0  # a session that has just begun, and the number of its line
 
     def add(self, entry: Entry) -> None:
@@ -245,6 +251,22 @@ class _Lines:
             line.text = f"{line.text} -> {reply.text}"[:_LONGEST]
             # a read tells the last zxid there was: only that of a change is worth its room
             line.zxid = reply.zxid if reply.op in _WRITES else 0
+            if reply.op == "sync":
+                self._fold(line, number)
+
+    def _fold(self, line: _Line, number: int) -> None:
+        """Of many equal syncs in turn keep the first and the last: a client that holds a lock sends them."""
+        syncs = self._syncs.setdefault(line.session, [])
+        syncs.append(number)
+        first, *between = syncs[:-1] or [number]
+        if between and first in self.kept and self.kept[first].text == line.text:
+            [dropped] = between
+            syncs.remove(dropped)
+            self.kept[first].more += 1
+            self.count -= 1
+            self._size -= len(self.kept.pop(dropped).text) if dropped in self.kept else 0
+        elif between or first not in self.kept:
+            self._syncs[line.session] = [number]
 
     def _append(self, entry: Entry) -> int:
         text = entry.text
@@ -253,6 +275,8 @@ class _Lines:
         session = 0 if entry.kind in ("control", "reaper", "note", "role") else entry.session
         mark = _MARKS.get(entry.kind, "")
         line = _Line(entry.time, entry.zxid, session, entry.server, mark, text[:_LONGEST])
+        if session and entry.op != "sync":
+            self._syncs.pop(session, None)
         self._number += 1
         self.count += 1
         self._size += len(line.text)

@@ -28,8 +28,12 @@ PATIENCE: Final = 86_400.0
 """Seconds of virtual time in which clients may do nothing but ping."""
 _SIGNS_OF_LIFE: Final = {PING, OpCode.SYNC}
 """The requests of idle clients. The client of this project also sends syncs while it holds a lock."""
+_DRAWN_AFTER: Final = 600.0
+"""Seconds of virtual time without other requests, after which the timeline is drawn. Later the signs of life
+would have taken the place of everything else in the history."""
 _LINES: Final = 100
 """Lines of the timeline."""
+_IDLE: Final = f"the clients have done nothing but ping for {_DRAWN_AFTER:g} s"
 
 
 class _Idleness(Observer):
@@ -37,23 +41,38 @@ class _Idleness(Observer):
 
     def __init__(self, controls: HistoryControls, patience: float, scope: trio.CancelScope) -> None:
         self._controls, self._patience, self._scope = controls, patience, scope
+        self._begin()
+
+    def _begin(self) -> None:
+        """Count from now on."""
         self._last = trio.current_time()
         self.timeline = ""
 
     def request(self, connection: Connection, op: int, frame: bytes) -> None:
-        now = trio.current_time()
+        if self._scope.cancel_called:
+            return  # the clients tidy up
         if op not in _SIGNS_OF_LIFE:
-            self._last = now
-        elif now - self._last > self._patience and not self.timeline:
-            running = self._controls.running
-            until = next(iter(running.each())).clock.now() - running.started - (now - self._last)
-            last = ending(running, TEST_ENDED)
-            self.timeline = finish(timeline_of(self._controls, until=until, limit=_LINES, ending=last))
+            self._begin()
+            return
+        idle = trio.current_time() - self._last
+        if not self.timeline and idle > min(self._patience, _DRAWN_AFTER):
+            self._draw(idle)
+        if idle > self._patience:
             self._scope.cancel()
+
+    def _draw(self, idle: float) -> None:
+        """Draw what came before the clients had nothing to do.
+
+        :param idle: the seconds since then.
+        """
+        running = self._controls.running
+        until = next(iter(running.each())).clock.now() - running.started - idle
+        last = ending(running, TEST_ENDED if idle > self._patience else _IDLE)
+        self.timeline = finish(timeline_of(self._controls, until=until, limit=_LINES, ending=last))
 
     def attached(self, connection: Connection, resumed: bool) -> None:
         if not resumed:
-            self._last = trio.current_time()
+            self._begin()
 
 
 @contextmanager

@@ -176,6 +176,29 @@ async def test_a_test_in_virtual_time_ends(autojump_clock: trio.testing.MockCloc
     assert "the test ended here" in text
 
 
+async def test_signs_of_life_do_not_push_the_story_out_of_the_timeline(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The history keeps the last entries: after some hours these are pings and syncs alone."""
+    with pytest.raises(NotInTime) as caught:
+        async with (
+            open_server(patience=3000, history_limit=2000) as server,
+            pyzk.client.connect(server.hosts) as zk,
+            pyzk.client.connect(server.hosts) as other,
+            Lock(zk, "/l"),
+            Lock(other, "/l"),
+        ):
+            pass
+    assert server.running.told is not None
+    assert server.running.told.dropped > 0
+    text = str(caught.value)
+    assert "waited in vain: for 3000 s" in text
+    assert "create /l" in text
+    assert "== the clients have done nothing but ping for 600 s" in text
+    assert "/l: B waits 60" in text
+    assert text.count("sync / -> ok") <= 4
+
+
 async def test_patience_has_no_end_if_one_likes(autojump_clock: trio.testing.MockClock) -> None:
     async with open_server(patience=float("inf")) as server, pyzk.client.connect(server.hosts):
         assert server.running.gate.observers == []

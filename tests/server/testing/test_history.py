@@ -205,6 +205,22 @@ async def test_a_timeline_of_some_sessions() -> None:
         assert "/lock-0f8f..-xxxxxxxx" in server.format_timeline(width=200)
 
 
+async def test_of_many_syncs_in_turn_the_first_and_the_last_have_lines() -> None:
+    async with world() as (server, a, b):
+        for count, shown in ((2, ["sync / -> ok"] * 2), (3, ["sync / -> ok (and 3 more)", "sync / -> ok"])):
+            for _ in range(count):
+                await a.request(OpCode.SYNC, r.SyncRequest("/"))
+            await b.create(f"/{count}")
+            lines = server.format_timeline(sessions=[a.session_id]).splitlines()
+            assert [line.partition("| ")[2] for line in lines if "sync" in line] == shown
+        await a.create("/between")
+        for _ in range(2):
+            await a.request(OpCode.SYNC, r.SyncRequest("/"))
+        text = server.format_timeline(limit=2)
+        assert text.count("sync / -> ok") == 2, "nothing is folded over another request"
+        assert "more)" not in text
+
+
 async def test_of_many_sessions_each_line_names_its_own() -> None:
     async with world() as (server, _, _):
         for _ in range(30):
