@@ -330,6 +330,15 @@ def cells(curve: Curve) -> list[str]:
     ]
 
 
+def page(curves: list[Curve]) -> str:
+    """Return the table in Markdown: the exponent of the whole curve, and a verdict only if it is bad."""
+    rows = []
+    for curve in curves:
+        *shown, _, allowed, verdict = cells(curve)
+        rows.append([*shown, allowed if verdict == "good" else f"{allowed}: {verdict}"])
+    return tables.markdown([*HEAD[:5], "allowed"], rows)
+
+
 def _duration(seconds: float) -> str:
     factor, unit = (1.0, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "µs")
     return f"{tables.number(seconds * factor)} {unit}"

@@ -73,14 +73,14 @@ def main() -> int:
         page(
             [
                 "# What was measured",
-                f"{tables.machine_line(machine)}.",
-                "\n".join(f"- {caveat}" for caveat in tables.CAVEATS),
+                f"{tables.machine_line(machine)}. "
+                "[performance.md](performance.md#what-they-mean) says what the figures mean.",
                 f"## Beside Apache ZooKeeper\n\nThe median of {arguments.rounds} rounds in turns, "
                 f"{arguments.seconds} s each; {arguments.processes} processes of load.",
                 server.page(figures),
                 _picture("server", "How many times better than Apache ZooKeeper"),
                 "## Growth",
-                tables.markdown(growth.HEAD, [growth.cells(curve) for curve in curves]),
+                growth.page(curves),
                 _picture("growth", "How costs grow"),
                 "## One client floods, another waits",
                 tables.markdown(fairness.HEAD, fairness.rows_of(cases)),

@@ -62,7 +62,7 @@ _FIGURES = ("longest wait, ms", "CPU in it, ms", "CPU in all, s", "memory, MB", 
 HEAD = ("case", "size", *_FIGURES)
 SHOWN = ("case", "CPU, ms", "with history", "memory, MB", "verdict")
 """The columns of the page."""
-LEAST = 0.025, 25e6
+LEAST = LIMIT / 2, 50e6
 """A row of the page has at least so much CPU time in seconds, or so many bytes of memory."""
 Figures = dict[str, Any]
 """The fields of a :class:`Found`, with ``case``, ``history``, ``good`` and ``verdict``."""
