@@ -5,7 +5,7 @@
   there are no columns. Then each line names its session.
 * One line per entry. A reply is in the line of its request (``get_data /x -> ..``) if nothing of that
   connection came between them; a new session is in the line of its connection.
-* Of three or more syncs in turn, which a client sends while it holds a lock, only the first and the last
+* A client sends syncs while it holds a lock. Only the first and the last of three or more syncs in turn
   have lines.
 * The time is in seconds since the start of the server. It is left out if it equals the time of the line
   above. Only changes have the zxid.
@@ -255,7 +255,7 @@ class _Lines:
                 self._fold(line, number)
 
     def _fold(self, line: _Line, number: int) -> None:
-        """Of many equal syncs in turn keep the first and the last: a client that holds a lock sends them."""
+        """Keep the first and the last of many equal syncs in turn, which a client sends while it holds a lock."""
         syncs = self._syncs.setdefault(line.session, [])
         syncs.append(number)
         first, *between = syncs[:-1] or [number]
