@@ -46,6 +46,7 @@ def sweep(
     allow: Iterable[str] = (),
     first: Sequence[str] = (),
     ensemble: int | None = None,
+    replies: bool = False,
 ) -> Report:
     """Run a scenario with every fault at every request, and in every order of its requests.
 
@@ -65,6 +66,8 @@ def sweep(
     :param first: tokens that are tried before everything else, such as the tokens that failed last time.
     :param ensemble: the number of servers in an ensemble, at least 3: its followers may lag, and its leader
         may die. None for a single server.
+    :param replies: whether each reply is a step of its own: it may come after steps of other clients. Then
+        many more orders differ.
     :returns: the report of what was tried.
     :raises SweepFailed: a run fails; this is an AssertionError, and its text is the report.
     :raises NotControlled: something other than the order of requests decides what the scenario does.
@@ -77,7 +80,7 @@ def sweep(
     in_ensemble = ensemble is not None
     if ensemble is not None and ensemble < 3:
         raise ValueError(f"an ensemble that may lose a server has 3 servers or more, not {ensemble}")
-    subject = InProcess(scenario, ensemble)
+    subject = InProcess(scenario, ensemble, replies or tokens.has_replies(replay))
     title = getattr(scenario, "__name__", "scenario")
     if replay is not None:
         tokens.check(replay, in_ensemble=in_ensemble)

@@ -92,7 +92,7 @@ class Explorer:
                 same = other.process == step.process
                 if not same and not dependent(other.footprint, step.footprint):
                     continue
-                if not same:
+                if not same and early != step.cause:  # it cannot come before its cause
                     self._want(early, late, own, steps)
                 own |= before[early]
                 own.add(early)

@@ -30,7 +30,7 @@ import attrs
 from . import tokens
 from .dpor import Diverged, Explorer
 from .faults import FIRST
-from .model import Cell, NotControlled, Outcome, switches, without_numbers
+from .model import REPLY, Cell, NotControlled, Outcome, switches, without_numbers
 from .orders import PCT, POS, Order, Random, Replay, Rounds
 from .subject import Subject
 
@@ -328,11 +328,13 @@ def _finding_of_order(subject: Subject, actors: list[str], outcome: Outcome) -> 
         actors, outcome = _shorten(
             lambda tried: subject.run(Replay(tried)), actors, outcome, subject.most_shortening
         )
+    replies = any(step.actor.endswith(REPLY) for step in outcome.steps)
+    token = tokens.of_actors(actors, replies=replies)
     for length in range(len(actors) - 1, -1, -1):
         passing = subject.run(Replay(actors[:length]))
         if not passing.is_bad:
-            return Finding(tokens.of_actors(actors), outcome, passing, length)
-    return Finding(tokens.of_actors(actors), outcome, None, 0)
+            return Finding(token, outcome, passing, length)
+    return Finding(token, outcome, None, 0)
 
 
 def _shorten(

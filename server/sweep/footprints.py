@@ -4,7 +4,9 @@ Two requests whose footprints do not touch may change places. A footprint is a s
 aspect, a name, and a flag: whether the step writes it. The aspects of a znode are ``node`` (whether it
 exists, and its data) and ``children`` (their names, and the counter of sequential children). The aspect
 ``client`` is what one client hears: an event for the client comes before or after each of its requests.
-``point`` is what the scenario's clients share in memory. ``all`` is everything.
+``point`` is what the scenario's clients share in memory. ``all`` is everything. ``told node`` and ``told
+children`` are what the clients know of a znode: a late reply may come before or after the messages that tell
+other clients about the same znode.
 """
 
 from __future__ import annotations
@@ -51,7 +53,17 @@ def of_event(client: str, path: str) -> Footprint:
     :param client: the client's name.
     :param path: the path of the znode.
     """
-    return frozenset([("client", client, True), ("node", path, False), ("children", path, False)])
+    changed = [("node", path, False), ("children", path, False)]
+    return frozenset([("client", client, True), *changed, *_told(changed)])
+
+
+def of_reply(client: str, request: Footprint) -> Footprint:
+    """Return the footprint of a reply that is a step of its own.
+
+    :param client: the client's name.
+    :param request: the footprint of the request.
+    """
+    return EVERYTHING if request >= EVERYTHING else frozenset([("client", client, True), *_told(request)])
 
 
 def dependent(one: Footprint, other: Footprint) -> bool:
@@ -66,6 +78,12 @@ def dependent(one: Footprint, other: Footprint) -> bool:
         if (aspect, name, True) in other or (written and (aspect, name, False) in other):
             return True
     return False
+
+
+def _told(marks: Iterable[Mark]) -> Iterator[Mark]:
+    """Yield the marks of the message that tells a client what a request has read or written."""
+    for aspect, name, written in marks:
+        yield f"told {aspect}", name, written
 
 
 def _marks(name: str, request: object) -> Iterator[Mark]:

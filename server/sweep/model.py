@@ -17,6 +17,7 @@ LETTERS: Final[Mapping[Verdict, str]] = {"ok": ".", "wrong": "W", "error": "E", 
 _NUMBERS: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|\d+")
 
 EVENT: Final = "^"
+REPLY: Final = "="
 POINT: Final = "."
 
 
@@ -30,27 +31,32 @@ class Endless(Exception):
 
 @attrs.frozen
 class Step:
-    """One thing that happens to one client: a request, a watch event, or a point of the scenario.
+    """One thing that happens to one client: a request, a reply, a watch event, or a point of the scenario.
 
     :ivar actor: the client's name for its next request. The name with ``^`` behind it means a watch event for
-        the client; the name with ``.`` behind it means a point of the scenario.
+        the client; the name with ``=`` behind it means a reply that is a step of its own; the name with ``.``
+        behind it means a point of the scenario.
     :ivar text: the step in words, with the reply.
     :ivar footprint: the things that the step reads and writes.
+    :ivar cause: the index of the step after which this step became possible; -1 if it was possible from the
+        start.
     """
 
     actor: str
     text: str
     footprint: Footprint = attrs.field(eq=False, default=NOTHING)
+    cause: int = attrs.field(eq=False, default=-1)
 
     @property
     def client(self) -> str:
-        return self.actor.rstrip(EVENT + POINT)
+        return client_of(self.actor)
 
     @property
     def process(self) -> str:
         """The name of the sequence to which this step belongs.
 
-        The requests and points of a client are one sequence. The watch events for the client are another.
+        The requests and points of a client are one sequence. The watch events for the client are another,
+        and the replies to the client are a third.
         """
         return self.actor.rstrip(POINT)
 
@@ -125,9 +131,14 @@ class Outcome:
             self.verdict, self.detail = verdict, detail
 
 
+def client_of(actor: str) -> str:
+    """Return the name of the client to which the steps of an actor belong."""
+    return actor.rstrip(EVENT + REPLY + POINT)
+
+
 def switches(actors: Sequence[str]) -> int:
     """Count how often a step belongs to another client than the step before."""
-    clients = [actor.rstrip(EVENT + POINT) for actor in actors]
+    clients = [client_of(actor) for actor in actors]
     return sum(one != other for one, other in pairwise(clients))
 
 

@@ -88,7 +88,7 @@ class Report:
             else:
                 parts.append(f"{'all ' * whole}{tried} hold")
         if results.orders:
-            broken = any(finding.token.startswith("o1-") for finding in results.findings)
+            broken = any(not finding.token.startswith("f1-") for finding in results.findings)
             if broken:
                 parts.append(f"the {_ordinal(results.orders)} order breaks it")
             elif results.exhausted:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from unittest import mock
 
 import trio
@@ -36,35 +36,34 @@ if TYPE_CHECKING:
 Scenario: TypeAlias = Callable[[Lab], Awaitable[object]] | Callable[["ThreadLab"], object]
 """An async function with clients of :mod:`pyzk.client`, or a plain function with clients in threads."""
 
-_AFTERWARDS: Final = 30.0
-"""The seconds of virtual time after which the session of a lost client and its ephemerals are gone."""
-
 
 class InProcess:
     """A :class:`.subject.Subject`: a scenario whose clients are all in this process.
 
     :param scenario: the scenario, which runs hundreds of times.
     :param ensemble: how many servers an ensemble has; None for a single server.
+    :param replies: whether each reply is a step of its own.
     """
 
     is_exact = True
 
-    def __init__(self, scenario: Scenario, ensemble: int | None = None) -> None:
+    def __init__(self, scenario: Scenario, ensemble: int | None = None, replies: bool = False) -> None:
         self._scenario = scenario
         self._ensemble = ensemble
+        self._replies = replies
 
     @property
     def most_shortening(self) -> int:
         return 40 if is_in_threads(self._scenario) else 200
 
     def run(self, order: Order, cell: Cell | None = None) -> Outcome:
-        return run(self._scenario, order, cell, self._ensemble)
+        return run(self._scenario, order, cell, self._ensemble, self._replies)
 
     run_again = run
 
     def planted(self) -> InProcess:
         race = planted_race_of_threads if is_in_threads(self._scenario) else planted_race
-        return InProcess(race, self._ensemble)
+        return InProcess(race, self._ensemble, self._replies)
 
 
 def is_in_threads(scenario: Scenario) -> bool:
@@ -72,16 +71,23 @@ def is_in_threads(scenario: Scenario) -> bool:
     return not inspect.iscoroutinefunction(inspect.unwrap(scenario))
 
 
-def run(scenario: Scenario, order: Order, cell: Cell | None = None, ensemble: int | None = None) -> Outcome:
+def run(
+    scenario: Scenario,
+    order: Order,
+    cell: Cell | None = None,
+    ensemble: int | None = None,
+    replies: bool = False,
+) -> Outcome:
     """Run a scenario once.
 
     :param ensemble: how many servers an ensemble has; None for a single server.
+    :param replies: whether each reply is a step of its own.
     """
     outcome = Outcome()
     clock = trio.testing.MockClock(autojump_threshold=0)
     with _determined(), no_log():
         try:
-            trio.run(_main, scenario, order, cell, ensemble, outcome, clock=clock)
+            trio.run(_main, scenario, order, cell, ensemble, replies, outcome, clock=clock)
         except BaseExceptionGroup as errors:
             error = innermost(errors)
             if not isinstance(error, Endless):
@@ -91,7 +97,12 @@ def run(scenario: Scenario, order: Order, cell: Cell | None = None, ensemble: in
 
 
 async def _main(
-    scenario: Scenario, order: Order, cell: Cell | None, ensemble: int | None, outcome: Outcome
+    scenario: Scenario,
+    order: Order,
+    cell: Cell | None,
+    ensemble: int | None,
+    replies: bool,
+    outcome: Outcome,
 ) -> None:
     settings: dict[str, Any] = {
         "tick_time": 1000,
@@ -104,13 +115,14 @@ async def _main(
         driver = _driver_for(scenario, servers)
         with driver.replaced():
             try:
-                await _with_clients(scenario, driver, Stage(driver, order, cell, outcome), cell, outcome)
+                stage = Stage(driver, order, cell, outcome, replies)
+                await _with_clients(scenario, driver, stage, cell, outcome)
             finally:
                 errors = driver.end()
         for error in errors:
             outcome.judge("error", first_line(error))
         if cell is not None:
-            await trio.sleep(_AFTERWARDS)
+            await servers.end_sessions()
         look_at_what_is_left(servers.whole, outcome)
 
 

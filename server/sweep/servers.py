@@ -32,6 +32,8 @@ from ..testing.running import Running
 _KINDS: Final[Sequence[MessageKind]] = ("request", "reply", "event")
 _FIRST_ZXID: Final = 1 << 32
 """The first zxid of an ensemble. Without it, the first zxid comes from the clock, and runs would differ."""
+_AFTERWARDS: Final = 30.0
+"""The seconds of virtual time after which an ensemble has deleted the ephemerals of a lost client."""
 
 
 def open_servers(
@@ -106,6 +108,14 @@ class Servers:
             for server in self.each
             for message in server.running.gate.held()
         ]
+
+    async def end_sessions(self) -> None:
+        """End the sessions of lost clients. An ensemble needs its time for this: its servers may lag."""
+        if self.ensemble is not None:
+            await trio.sleep(_AFTERWARDS)
+            return
+        for session in self.whole.sessions():
+            self.whole.expire(session.id)
 
     # --- where clients connect ---------------------------------------------------------------------------
 

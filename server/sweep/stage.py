@@ -7,7 +7,9 @@ The rules:
 2. Every watch event is held when it is sent. A held event is also a possible step. A reply never overtakes
    the events that the server has sent before it, so these events go out before the next reply to their
    client.
-3. Pings pass. The messages of a client that a fault has cut off are not held.
+3. On demand a reply is a step of its own. Then an event does not overtake the replies before it either: they
+   go out together with the event.
+4. Pings pass. The messages of a client that a fault has cut off are not held.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from ..net.connection import Connection
 from ..testing.observers import Observer
 from . import footprints
 from .faults import FAULTS
-from .model import EVENT, POINT, Cell, Endless, Outcome, Request, Step, without_numbers
+from .model import EVENT, POINT, REPLY, Cell, Endless, Outcome, Request, Step, without_numbers
 from .orders import Order
 from .servers import Held, Servers
 
@@ -62,13 +64,16 @@ class Stage(Observer):
     :param order: the order of the steps.
     :param cell: the fault that must happen, and its request; None for a run without a fault.
     :param outcome: the outcome of the run, to which the stage adds the steps.
+    :param replies: whether each reply is a step of its own.
     :cvar made: how many steps have been made in all runs.
     :ivar is_open: whether messages are held.
     """
 
     made: ClassVar[int] = 0
 
-    def __init__(self, clients: Clients, order: Order, cell: Cell | None, outcome: Outcome) -> None:
+    def __init__(
+        self, clients: Clients, order: Order, cell: Cell | None, outcome: Outcome, replies: bool = False
+    ) -> None:
         self.servers = clients.servers
         self.outcome = outcome
         self._clients = clients
@@ -79,6 +84,8 @@ class Stage(Observer):
         self._requests: dict[str, int] = {}
         self._points: dict[str, Callable[[], None]] = {}
         self._words: dict[str, str] = {}
+        self._replies = replies
+        self._causes: dict[object, int] = {}
 
     # --- from the start to the end -----------------------------------------------------------------------
 
@@ -138,28 +145,35 @@ class Stage(Observer):
         self._deliver_replies()
         found: dict[str, _Choice] = {}
         for held in self.servers.held():
-            message = held.message
-            if held.connection.frozen or message.kind == "reply":
-                continue
-            client = self._name(held.connection)
-            if message.kind == "event":
-                footprint = footprints.of_event(client, message.path or "/")
-                step = Step(client + EVENT, self.words(f"event: {message.text}"), footprint)
-            else:
-                step = self._step_of_request(client, held)
-            if step.actor not in found:
-                found[step.actor] = _Choice(step, lambda held=held: self._take(held))  # type: ignore[misc]
-        for client in self._points:
-            step = Step(client + POINT, "a point of the scenario", footprints.OF_A_POINT)
+            if not held.connection.frozen:
+                step = self._step_of(held)
+                if step.actor not in found:
+                    found[step.actor] = _Choice(step, lambda held=held: self._take(held))  # type: ignore[misc]
+        for client, proceed in self._points.items():
+            step = Step(
+                client + POINT, "a point of the scenario", footprints.OF_A_POINT, self._cause(proceed)
+            )
             found[step.actor] = _Choice(step, lambda client=client: self._pass(client))  # type: ignore[misc]
         return dict(sorted(found.items()))
 
-    def _step_of_request(self, client: str, held: Held) -> Step:
+    def _step_of(self, held: Held) -> Step:
+        message, client = held.message, self._name(held.connection)
+        cause = self._cause(held.connection, message.number)
+        if message.kind == "event":
+            footprint = footprints.of_event(client, message.path or "/")
+            return Step(client + EVENT, self.words(f"event: {message.text}"), footprint, cause)
         running = held.server.running
-        op, frame = running.gate.request_held(held.message.number)
+        op, frame = running.gate.request_held(message.number)
         ephemerals = running.engine.tree.ephemerals.get(held.connection.session_id, ())
-        footprint = footprints.of_request(op, frame, ephemerals) | {("client", client, False)}
-        return Step(client, self.words(held.message.text), footprint)
+        footprint = footprints.of_request(op, frame, ephemerals)
+        if message.kind == "reply":
+            footprint = footprints.of_reply(client, footprint)
+            return Step(client + REPLY, self.words(f"reply: {message.text}"), footprint, cause)
+        return Step(client, self.words(message.text), footprint | {("client", client, False)}, cause)
+
+    def _cause(self, *which: object) -> int:
+        """Return the index of the last step that was made when this became possible."""
+        return self._causes.setdefault(which, len(self.outcome.steps) - 1)
 
     def _make(self, choices: dict[str, _Choice]) -> None:
         """Make the step that the order chooses.
@@ -184,8 +198,8 @@ class Stage(Observer):
     def _take(self, held: Held) -> str:
         """Make the step of a held message; return the step in words, with the reply."""
         message = held.message
-        if message.kind == "event":
-            held.release()
+        if message.kind != "request":
+            self._deliver(held)
             return ""
         client = self._name(held.connection)
         number = self._requests[client] = self._requests.get(client, 0) + 1
@@ -197,10 +211,13 @@ class Stage(Observer):
         if cell is not None and (cell.client, cell.number) == (client, number) and not self.outcome.fired:
             self.outcome.fired = True
             return f"{request.text} !! {FAULTS[cell.fault].do(self, held)}"
+        if self._replies:
+            replies = self.apply(held)
+            return self.words(replies[-1].message.text) if replies else request.text
         return self.words(self.answer(held)) or request.text
 
     def apply(self, request: Held) -> list[Held]:
-        """Let the server handle a request; return its reply, which is still held."""
+        """Let the server handle a request; return the replies to its client, which are still held."""
         request.release()
         return [
             held
@@ -211,8 +228,8 @@ class Stage(Observer):
     def answer(self, request: Held) -> str:
         """Let the server handle and answer a request; return the reply in words, or "" without a reply."""
         replies = self.apply(request)
-        self._deliver_replies()
-        return replies[0].message.text if replies else ""
+        self._deliver_replies(request.connection)
+        return replies[-1].message.text if replies else ""
 
     def cut(self, request: Held, why: str) -> None:
         """Cut the connection of a request, after the bytes that the server has sent have arrived."""
@@ -240,17 +257,26 @@ class Stage(Observer):
             for server in self.servers.each:
                 server.ghost(connection.session_id, swap=swap)
 
-    def _deliver_replies(self) -> None:
-        for reply in self.servers.held():
-            if reply.message.kind == "reply" and not reply.connection.frozen:
-                events = [
-                    held.message.number
-                    for held in self.servers.held()
-                    if held.message.kind == "event"
-                    and held.message.number < reply.message.number
-                    and held.connection is reply.connection
-                ]
-                reply.server.release(*events, reply.message.number)
+    def _deliver_replies(self, answered: Connection | None = None) -> None:
+        """Deliver the replies that are not steps of their own.
+
+        :param answered: a connection whose replies are delivered in any case.
+        """
+        for held in self.servers.held():
+            is_due = not self._replies or held.connection is answered
+            if held.message.kind == "reply" and is_due and not held.connection.frozen:
+                self._deliver(held)
+
+    def _deliver(self, last: Held) -> None:
+        """Deliver a message, and all that the server has sent to its client before."""
+        before = [
+            held.message.number
+            for held in self.servers.held()
+            if held.connection is last.connection
+            and held.message.kind != "request"
+            and held.message.number < last.message.number
+        ]
+        last.server.release(*before, last.message.number)
 
     # --- names -------------------------------------------------------------------------------------------
 

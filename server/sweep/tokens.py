@@ -2,8 +2,9 @@
 
 ``f1-a5-reply-lost``: the fault ``reply-lost`` at the fifth request of client a, while each client acts in
 turn. ``o1-3b,2a,a^,b``: three steps of b, two steps of a, an event for a, one step of b; then each client
-acts in turn. The 1 in ``f1`` and ``o1`` is the version of this notation. Steps are requests, so a token is
-valid as long as the clients make the same requests.
+acts in turn. ``r1-a,b,b=``: the same, in a run in which replies are steps of their own; ``b=`` is a reply to
+b. The 1 in ``f1``, ``o1`` and ``r1`` is the version of this notation. Steps are requests, so a token is valid
+as long as the clients make the same requests.
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ from . import faults
 from .model import Cell
 
 _FAULT: Final = re.compile(r"f1-([a-z]+)([0-9]+)-([a-z-]+)")
-_ORDER: Final = re.compile(r"o1-(.*)")
-_RUN: Final = re.compile(r"([0-9]*)([a-z]+[0-9]*[\^.]?)")
+_ORDER: Final = re.compile(r"[or]1-(.*)")
+_RUN: Final = re.compile(r"([0-9]*)([a-z]+[0-9]*[\^=.]?)")
 
 
 def of_cell(cell: Cell) -> str:
     return f"f1-{cell}"
 
 
-def of_actors(actors: Sequence[str]) -> str:
+def of_actors(actors: Sequence[str], *, replies: bool = False) -> str:
+    """Return the token of an order.
+
+    :param replies: whether replies are steps of their own in the run.
+    """
     runs = [(actor, len(list(same))) for actor, same in groupby(actors)]
-    return "o1-" + ",".join(f"{count if count > 1 else ''}{actor}" for actor, count in runs)
+    words = ",".join(f"{count if count > 1 else ''}{actor}" for actor, count in runs)
+    return f"{'r' if replies else 'o'}1-{words}"
 
 
 def read(token: str) -> Cell | list[str]:
@@ -42,6 +48,11 @@ def read(token: str) -> Cell | list[str]:
         if all(runs):
             return [run[2] for run in runs if run for _ in range(int(run[1] or 1))]
     raise ValueError(f"{token!r} is no token of a sweep. Examples of tokens: f1-a5-reply-lost, o1-3b,2a,a^,b")
+
+
+def has_replies(token: str | None) -> bool:
+    """Return whether replies are steps of their own in the run of a token."""
+    return token is not None and token.startswith("r1-")
 
 
 def check(token: str, *, in_ensemble: bool = False) -> None:

@@ -102,7 +102,7 @@ class _Held:
 
     :ivar size: the size in bytes that counts for the limit.
     :ivar deliver: releases the message, at a time of the server's clock in seconds.
-    :ivar frame: the header and the record of a request.
+    :ivar frame: the header and the record of a request, or of the request that a reply answers.
     """
 
     message: HeldMessage
@@ -230,7 +230,7 @@ class HoldingGate(FreezingGate):
 
         path = describe_request(op, frame).path
         text = f"{name_of(op)} {path or ''}".rstrip() + f" -> {describe_reply(op, path, *result[1:])}"
-        self._keep(connection, hold, "reply", session, deliver, len(result[2]), op, path, text)
+        self._keep(connection, hold, "reply", session, deliver, len(result[2]), op, path, text, frame)
         raise Withheld
 
     def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
@@ -300,7 +300,7 @@ class HoldingGate(FreezingGate):
         return self._held[number].connection
 
     def request_held(self, number: int) -> tuple[int, bytes]:
-        """Return the op code and the frame of a held request.
+        """Return the op code and the frame of a held request, or of the request that a held reply answers.
 
         :raises KeyError: for a number that is not held.
         """

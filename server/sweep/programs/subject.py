@@ -194,8 +194,7 @@ class Programs:
             if not self._is_kept or outcome.is_bad:
                 await self._end_all()
             nursery.cancel_scope.cancel()
-        for session in server.sessions():
-            server.expire(session.id)
+        await clients.servers.end_sessions()
         look_at_what_is_left(server, outcome)
         if not gave_up and not outcome.is_bad and options.after is not None:
             status, written = await self._shell_status(options.after, server)

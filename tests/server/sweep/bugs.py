@@ -332,3 +332,75 @@ FAULTS = [
     put_twice,
 ]
 """What some fault breaks, in the order of each in turn."""
+
+
+async def announced_too_early(lab: Lab) -> None:
+    """A service that is registered before it listens."""
+    listens = False
+
+    async def serves(zk: ZooKeeper) -> None:
+        nonlocal listens
+        await zk.create("/service")
+        listens = True
+
+    async def calls(zk: ZooKeeper) -> None:
+        await zk.exists("/log")
+        if await zk.exists("/service") is not None:
+            assert listens, "the service is registered, but does not listen"
+
+    first, second = await lab.client("a"), await lab.client("b")
+    await lab.together(partial(serves, first), partial(calls, second))
+
+
+async def noted_too_late(lab: Lab) -> None:
+    """A holder of a lock that deletes the note of who holds it, after it has released the lock."""
+    holder: list[ZooKeeper] = []
+
+    async def work(lab: Lab, zk: ZooKeeper) -> None:
+        while True:
+            try:
+                await zk.create("/lock", ephemeral=True)
+                break
+            except NodeExistsError:
+                async with zk.watch("/lock") as events:
+                    if await zk.exists("/lock") is not None:
+                        await anext(aiter(events))
+        holder[:] = [zk]
+        await zk.exists("/work")
+        assert holder == [zk], "the note of the holder is gone"
+        await zk.delete("/lock")
+        holder.clear()
+
+    await _two(lab, work)
+
+
+async def old_value_is_kept(lab: Lab) -> None:
+    """A cache that forgets a value when it is told of a change, and may store the old value after that."""
+    lab.server.load({"/config": "old"})
+    cache: list[bytes | None] = []
+
+    async def follows(zk: ZooKeeper) -> None:
+        async def forget() -> None:
+            async for _ in events:
+                cache.clear()
+
+        async with zk.watch("/config") as events, trio.open_nursery() as nursery:
+            nursery.start_soon(forget)
+            data, _ = await zk.get("/config")
+            await trio.sleep(0)  # to parse it
+            cache[:] = [data]
+            with trio.move_on_after(30):
+                while cache == [b"old"]:
+                    await trio.sleep(1)
+            assert cache != [b"old"], "the old value stays in the cache"
+            nursery.cancel_scope.cancel()
+
+    async def changes(zk: ZooKeeper) -> None:
+        await zk.set("/config", b"new")
+
+    first, second = await lab.client("a"), await lab.client("b")
+    await lab.together(partial(follows, first), partial(changes, second))
+
+
+LATE_REPLIES = [announced_too_early, noted_too_late, old_value_is_kept]
+"""What breaks only if a reply comes late."""

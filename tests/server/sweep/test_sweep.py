@@ -82,7 +82,7 @@ class _Recorded(Order):
         return str(actors[self.choices[at] if at < len(self.choices) else 0])
 
 
-def _every_outcome(scenario: Scenario, most: int) -> set[tuple[str, str]]:
+def _every_outcome(scenario: Scenario, most: int, replies: bool) -> set[tuple[str, str]]:
     """All outcomes, by brute force."""
     found, ahead = set(), [[]]  # type: ignore[var-annotated]
     for _ in range(most):
@@ -90,7 +90,7 @@ def _every_outcome(scenario: Scenario, most: int) -> set[tuple[str, str]]:
             return found
         choices = ahead.pop()
         order = _Recorded(choices)
-        outcome = run(scenario, order)
+        outcome = run(scenario, order, replies=replies)
         found.add((outcome.verdict, outcome.detail))
         for at in range(len(choices), len(order.sizes)):
             prefix = choices + [0] * (at - len(choices))
@@ -107,14 +107,60 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("scenario", SMALL, ids=lambda bug: bug.__name__)
-def test_reduction_misses_no_outcome(scenario: Scenario) -> None:
+def _outcomes_that_differ(scenario: Scenario, replies: bool) -> set[tuple[str, str]]:
     explorer, found = Explorer(), set()
     while explorer.more:
-        outcome = run(scenario, explorer.order())
+        outcome = run(scenario, explorer.order(), replies=replies)
         explorer.learn()
         found.add((outcome.verdict, outcome.detail))
-    assert found == _every_outcome(scenario, 3000)
+    return found
+
+
+@pytest.mark.parametrize("scenario", SMALL, ids=lambda bug: bug.__name__)
+def test_reduction_misses_no_outcome(scenario: Scenario) -> None:
+    assert _outcomes_that_differ(scenario, False) == _every_outcome(scenario, 3000, False)
+
+
+@pytest.mark.parametrize(
+    "scenario", [bugs.lost_update, bugs.sum_of_two, bugs.announced_too_early], ids=lambda bug: bug.__name__
+)
+def test_reduction_misses_no_outcome_of_late_replies(scenario: Scenario) -> None:
+    assert _outcomes_that_differ(scenario, True) == _every_outcome(scenario, 3000, True)
+
+
+@pytest.mark.parametrize("scenario", bugs.LATE_REPLIES, ids=lambda bug: bug.__name__)
+def test_a_late_reply_is_found_and_replayed(scenario: Scenario) -> None:
+    report = sweep(scenario, faults=None, orders="all", budget=LONG)
+    assert report.results.exhausted, "all orders hold, when each reply comes at once"
+    report = failing(scenario, faults=None, orders="all", replies=True).report
+    (token,) = report.tokens
+    assert token.startswith("r1-")
+    assert failing(scenario, replay=token).report.results.findings[0].outcome.verdict == "wrong"
+
+
+def test_an_event_does_not_overtake_a_reply() -> None:
+    async def scenario(lab: Lab) -> None:
+        lab.server.load({"/x": "old"})
+        first, second = await lab.client("a"), await lab.client("b")
+        data: list[bytes | None] = []
+
+        async def read() -> None:
+            value, _, watch = await first.get_and_watch("/x")
+            data.append(value)
+            await watch.wait()
+
+        await lab.together(read, partial(second.set, "/x", b"new"))
+        assert data == [b"old"]
+
+    outcome = run(scenario, Replay(["a", "b", "a^"]), replies=True)
+    assert (outcome.actors, outcome.verdict) == (["a", "b", "a^", "b="], "ok")
+
+
+def test_faults_with_replies_that_are_steps() -> None:
+    alone = failing(bugs.repeated_increment, orders=None).report.results
+    together = failing(bugs.repeated_increment, orders=None, replies=True).report.results
+    assert together.bad.keys() == alone.bad.keys()
+    assert together.all_cells == alone.all_cells
 
 
 def test_an_event_and_a_request_of_the_same_client_come_in_both_orders() -> None:
