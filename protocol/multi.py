@@ -56,7 +56,7 @@ TERMINATOR = MultiHeader(-1, True, -1).encode()
 
 
 class NullACLError(JuteError):
-    """A create has no ACL. The real server fails before it takes a zxid (wire.md section 10)."""
+    """A create has no ACL. A multi with this as its first error takes no zxid (wire.md section 10)."""
 
 
 class MultiOp(NamedTuple):
@@ -134,6 +134,28 @@ def decode_fields(data: bytes, pos: int, reread: Reread = reread_create) -> list
     except struct.error:
         raise JuteError("a multi without its end") from None
     return (reads if op in READ_OPS else transactions)(data, pos)
+
+
+def is_spoiled_by_null_acl(data: bytes, pos: int, reread: Reread) -> bool:
+    """Return whether the first error of a body that cannot be decoded is a create with a null ACL.
+
+    :param reread: the function that was passed to :func:`decode_fields`.
+    """
+    reads = _INT.unpack_from(data, pos)[0] in READ_OPS if len(data) >= pos + _INT.size else False
+    try:
+        while True:
+            header, pos = MultiHeader.read(data, pos)
+            if header.done or header.type not in _REQUESTS:
+                return False
+            request, pos = _REQUESTS[header.type].read(data, pos)
+            if isinstance(request, CreateRequest | CreateTTLRequest):
+                reread(header.type, tuple(getattr(request, field[0]) for field in fields_of(type(request))))
+            if (header.type in READ_OPS) is not reads:
+                return False
+    except NullACLError:
+        return True
+    except JuteError:
+        return False
 
 
 @cache

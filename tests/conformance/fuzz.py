@@ -14,6 +14,7 @@ Ours emulates the release of the real one (that of ``PYZK_JARS``, or Debian's). 
   closed session's znodes may come in any order.
 * Before 3.9 no watch is set on a null path: the real server never closes the connection that has one, and
   keeps its watches (semantics.md section 16).
+* No multi has a null path, or a null in an ACL: see :func:`leaves_changes`.
 * What is left out is what :mod:`.talking` and :mod:`.test_random_requests` leave out.
 
 A difference ends its conversation, and is printed with the seed and the number that repeat it (``--first``).
@@ -38,6 +39,7 @@ import attrs
 from pyzk.protocol import records as r
 from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.jute import JuteError
+from pyzk.protocol.multi import decode_fields
 from pyzk.protocol.operations import OpCode
 
 from ..support.jvm import missing, scratch
@@ -113,7 +115,7 @@ class Fuzz(Talk):
                 body = self._damaged(body, op in WITH_ACL)
             if not self._watches_null and watches_null(op, body):
                 continue
-            if op not in _OTHERS and is_comparable(op, body):
+            if op not in _OTHERS and is_comparable(op, body) and not leaves_changes(op, body):
                 return Asked(op, body, damaged or _is_odd_container(op, body))
 
     def _value(self, cls: Any, name: str, kind: str) -> Any:
@@ -148,6 +150,19 @@ def watches_null(op: int, body: bytes) -> bool:
         if op == OpCode.SET_WATCHES2:
             request = r.SetWatches2.decode(body)
             return None in (*(request.persistentWatches or ()), *(request.persistentRecursiveWatches or ()))
+    return False
+
+
+def leaves_changes(op: int, body: bytes) -> bool:
+    """Whether it is a multi with a null path, or a null in an ACL: the real server may validate the next
+    requests against changes that it never applies (semantics.md section 16)."""
+    if op != OpCode.MULTI:
+        return False
+    with contextlib.suppress(JuteError):
+        for _, fields in decode_fields(body, 0):
+            entries = [entry for field in fields if isinstance(field, list) for entry in field]
+            if fields[0] is None or any(None in (entry.id.scheme, entry.id.id) for entry in entries):
+                return True
     return False
 
 

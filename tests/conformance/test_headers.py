@@ -190,6 +190,29 @@ def test_a_null_acl_in_a_multi(
         assert client.ping().zxid == before
 
 
+@pytest.mark.parametrize(
+    ("parts", "cut", "zxids"),
+    [
+        ([get_op("/"), None], 0, 0),
+        ([None, get_op("/")], 0, 0),
+        ([None, check_op("/none")], 10, 0),
+        ([check_op("/none"), get_op("/"), None], 0, 1),
+        ([check_op("/none"), None], 12, 1),
+    ],
+    ids=["after a read", "before a read", "then cut", "after a mixture", "cut before"],
+)
+def test_the_first_error_of_a_multi_decides_whether_it_takes_a_zxid(
+    server: Server, client: WireClient, top: str, parts: list[MultiOp | None], cut: int, zxids: int
+) -> None:
+    # wire.md section 10
+    if differs("null-acl-in-multi", server):
+        zxids = 1
+    zxid = client.ping().zxid
+    body = encode_multi(part or create_op(f"{top}/n", acl=None) for part in parts)
+    reply = client.request(OpCode.MULTI, body[: len(body) - cut])
+    assert (reply.err, reply.zxid, reply.body) == (-5, zxid + zxids, b"")
+
+
 def test_a_null_path_in_a_multi_read(client: WireClient, top: str) -> None:
     # wire.md section 6: what was read before it is in the body
     reply = client.multi_read(get_op(top), get_op(f"{top}/none"), get_op(None), get_op(top))

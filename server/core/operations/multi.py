@@ -28,9 +28,9 @@ from ....protocol.multi import (
     RESULT_TYPES,
     TERMINATOR,
     TRANSACTION_OPS,
-    NullACLError,
     Reread,
     decode_fields,
+    is_spoiled_by_null_acl,
 )
 from ....protocol.operations import OpCode
 from ....protocol.records import MultiHeader
@@ -47,6 +47,8 @@ _GET_DATA, _GET_CHILDREN = OpCode.GET_DATA.value, OpCode.GET_CHILDREN.value
 _OK = {op: MultiHeader(type_, False, 0).encode() for op, type_ in RESULT_TYPES.items()}
 PARTS = {op: (*RESOLVERS[op], _OK[op]) for op in TRANSACTION_OPS}
 """The resolver, whether the result holds a Stat, and the header of the result, by op code."""
+_AT = 8
+"""The place of the body in a frame, behind the xid and the op code."""
 _STEP = 32
 """The number of reads in one step (:mod:`.long`)."""
 _LARGE = 2**20
@@ -98,7 +100,7 @@ def multi(engine: Transactions, client: Client, frame: bytes) -> bytes:
     try:
         requests = _decode(frame, engine.reread)
     except MarshallingError as error:
-        if isinstance(error.__cause__, NullACLError):
+        if is_spoiled_by_null_acl(frame, _AT, engine.reread):
             raise NoZxidError(error.code) from None
         raise
     if requests and requests[0][0] in READ_OPS:
@@ -210,6 +212,6 @@ def multi_read(engine: Transactions, client: Client, frame: bytes) -> Steps:
 
 def _decode(frame: bytes, reread: Reread) -> list[tuple[int, tuple[Any, ...]]]:
     try:
-        return decode_fields(frame, 8, reread)
+        return decode_fields(frame, _AT, reread)
     except JuteError as error:
         raise MarshallingError(None, str(error)) from error

@@ -248,6 +248,29 @@ def test_a_null_acl_spoils_a_multi_and_takes_no_zxid(world: World, client: Peer)
     assert client.create("/c").zxid == zxid + 1
 
 
+NULL = create_op("/n", acl=None)
+
+
+@pytest.mark.parametrize(
+    ("ops", "cut", "zxids"),
+    [
+        ([get_op("/"), NULL], 0, 0),
+        ([NULL, get_op("/")], 0, 0),
+        ([create_op("/a"), NULL, create_op("/b")], 10, 0),
+        ([create_op("/a"), get_op("/"), NULL], 0, 1),
+        ([create_op("/a"), create_op("/b", flags=9), NULL], 0, 1),
+        ([create_op("/a"), NULL], 12, 1),
+    ],
+    ids=["after a read", "before a read", "then cut", "after a mixture", "after an error", "cut before"],
+)
+def test_the_first_error_of_a_multi_decides_whether_it_takes_a_zxid(
+    world: World, client: Peer, ops: Sequence[MultiOp], cut: int, zxids: int
+) -> None:
+    zxid, body = world.zxid, encode_multi(ops)
+    reply = client.request(OpCode.MULTI, body[: len(body) - cut])
+    assert (reply.err, reply.body, reply.zxid, world.zxid) == (-5, b"", zxid + zxids, zxid + zxids)
+
+
 @pytest.mark.parametrize("ops", [row[1] for row in SPOILED], ids=[row[0] for row in SPOILED])
 def test_what_spoils_the_whole_multi(world: World, client: Peer, ops: Sequence[MultiOp]) -> None:
     before, zxid = snapshot(world.tree), world.zxid
