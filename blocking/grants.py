@@ -62,7 +62,7 @@ class Grant(ThreadWrapper, of=TrioGrant):
         both znodes.
     :ivar paths: the paths of the znodes that hold the lock: one path, or two with ``layout="both"``.
     :ivar hold: the hold of the lock, which ends with the session.
-    :ivar on_release: an async function that replaces the release of the lock; None for the usual release.
+    :ivar on_release: the function that is awaited in place of the usual release; or None.
     :ivar sequence: the number in the name of the znode; the lowest number is first.
     :ivar retries: the number of times that the contender had to begin anew.
     :ivar waited: the time in seconds from the first attempt to the grant.

@@ -129,5 +129,5 @@ async def test_without_a_connection_at_the_start(
 
 
 async def test_a_negative_depth() -> None:
-    with pytest.raises(ValueError, match="negative"):
+    with pytest.raises(ValueError, match="at least 0"):
         Cache(None, "/app", -1)  # type: ignore[arg-type]

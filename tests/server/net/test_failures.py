@@ -309,10 +309,10 @@ async def test_a_turn_that_fails_as_a_whole_is_followed_by_others(
 ) -> None:
     turn, failures = Hub.turn, [OSError(24, "Too many open files"), RuntimeError("a bug")]
 
-    def fail_twice(hub: Hub) -> bool:
+    def fail_twice(hub: Hub, wait: float) -> bool:
         if failures:
             raise failures.pop()
-        return turn(hub)
+        return turn(hub, wait)
 
     monkeypatch.setattr(Hub, "turn", fail_twice)
     async with served() as server:
