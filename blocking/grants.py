@@ -61,7 +61,7 @@ class Grant(ThreadWrapper, of=TrioGrant):
     :ivar path: the path of the znode that holds the lock. With ``layout="both"``, ``paths`` has the paths of
         both znodes.
     :ivar paths: the paths of the znodes that hold the lock: one path, or two with ``layout="both"``.
-    :ivar hold: the hold of the lock, which ends with the session.
+    :ivar ownership: the ownership of the lock, which ends with the session.
     :ivar on_release: the function that is awaited in place of the usual release; or None.
     :ivar sequence: the number in the name of the znode; the lowest number is first.
     :ivar retries: the number of times that the contender had to begin anew.

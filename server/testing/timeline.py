@@ -255,7 +255,8 @@ class _Lines:
                 self._fold(line, number)
 
     def _fold(self, line: _Line, number: int) -> None:
-        """Keep the first and the last of many equal syncs in turn, which a client sends while it holds a lock."""
+        """Keep the first and the last of many equal syncs in turn, which a client sends while it holds a
+        lock."""
         syncs = self._syncs.setdefault(line.session, [])
         syncs.append(number)
         first, *between = syncs[:-1] or [number]
