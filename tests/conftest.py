@@ -4,7 +4,7 @@ long tests run. What makes the suite quicker. The rules that every test with an 
 ``tests/long.txt`` names the test functions that cost most: a third of the tests, nine tenths of the
 processor's time. ``--long`` says which of their cases run:
 
-* ``sample`` (the default): a twentieth of them. The hash of the commit chooses: the next commit has others.
+* ``sample`` (the default): a seventh of them. The hash of the commit chooses: the next commit has others.
 * ``whole``: all. What the command line names runs whole: a folder, a file, a test.
 * ``rest``: those that are not in the sample, and no other test. ``.ci/run`` runs ``sample``, then ``rest``.
 
@@ -36,8 +36,11 @@ LONG = frozenset((TESTS / "long.txt").read_text().split())
 """The functions whose cases cost a quarter of a second of processor time, or take two seconds, in all."""
 _LONG_FILES = frozenset(name.partition("::")[0] for name in LONG)
 
-TWENTIETHS = {"sample": range(1), "rest": range(1, 20), "whole": range(20)}
-"""Which cases ``--long`` chooses: the hash puts each into one of twenty parts."""
+PARTS = 7
+"""The number of parts into which the hash puts the cases. With a power of two, all commits would have the same
+parts."""
+CHOSEN = {"sample": range(1), "rest": range(1, PARTS), "whole": range(PARTS)}
+"""The parts that ``--long`` chooses."""
 
 _SLOW_MACHINE = [HealthCheck.too_slow]
 
@@ -96,7 +99,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", choices=sorted(TWENTIETHS), help="which cases of tests/long.txt run")
+    parser.addoption("--long", choices=sorted(CHOSEN), help="which cases of tests/long.txt run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -183,7 +186,7 @@ def runs(nodeid: str, which: str, *, long: bool) -> bool:
         return which in ("sample", "whole")
     name = nodeid.removeprefix("tests/")
     unit = name.partition("::")[0] if name.startswith(WITH_A_START) else nodeid
-    return crc32(f"{os.environ['TESTED_COMMIT']} {unit}".encode()) % 20 in TWENTIETHS[which]
+    return crc32(f"{os.environ['TESTED_COMMIT']} {unit}".encode()) % PARTS in CHOSEN[which]
 
 
 def _rank(path: str) -> int:
