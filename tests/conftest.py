@@ -37,7 +37,7 @@ LONG = frozenset((TESTS / "long.txt").read_text().split())
 _LONG_FILES = frozenset(name.partition("::")[0] for name in LONG)
 
 PARTS = 7
-"""The number of parts into which the hash puts the cases. With a power of two, all commits would have the same
+"""The hash puts each case into one of this number of parts. A power of two would give all commits the same
 parts."""
 CHOSEN = {"sample": range(1), "rest": range(1, PARTS), "whole": range(PARTS)}
 """The parts that ``--long`` chooses."""
