@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -18,6 +19,9 @@ from ...recipes.locks.semaphore import LeaseHolder, Semaphore
 from ..show import ending
 from ..show import table as columns
 from ..units import age
+
+if TYPE_CHECKING:
+    from ..verbs.servers import Session
 
 _KAZOO_LEASE = re.compile(r"/[0-9a-f]{32}$")
 _WIDEST = 120
@@ -133,14 +137,15 @@ def entries(found: Sequence[Contender]) -> list[Entry]:
     return merged
 
 
-def table(path: str, found: Survey, now: float) -> str:
+def table(path: str, found: Survey, now: float, clients: Mapping[str, Session]) -> str:
     """Return the table that ``--list`` prints.
 
     :param now: seconds since the epoch.
+    :param clients: the clients of sessions that are known.
     """
     if not (found.holders or found.waiting):
         return f"{path}: nobody holds it"
-    rows = [("", "STATE", "AS", "LIBRARY", "SESSION", "AGE", "ZNODE", "DATA")]
+    rows = [("", "STATE", "AS", "LIBRARY", "SESSION", "CLIENT", "PROGRAM", "AGE", "ZNODE", "DATA")]
     for number, (position, entry) in enumerate(_positions(found), 1):
         text = entry.text()
         if len(text) > _WIDEST:
@@ -148,15 +153,19 @@ def table(path: str, found: Survey, now: float) -> str:
         state = "waits" if position else "holds"
         library, session = "+".join(entry.libraries), session_text(entry.session)
         znode = ending(entry.paths[0].rpartition("/")[2])
-        rows.append((str(number), state, entry.kind, library, session, age(now - entry.came), znode, text))
+        client = clients.get(session)
+        who = (client.address, client.program) if client else ("", "")
+        row = str(number), state, entry.kind, library, session, *who, age(now - entry.came), znode, text
+        rows.append(row)
     return f"{path}: {len(found.holders)} holding, {len(found.waiting)} waiting\n{columns(rows)}"
 
 
-def as_json(path: str, found: Survey, now: float) -> str:
+def as_json(path: str, found: Survey, now: float, clients: Mapping[str, Session]) -> str:
     """Return the JSON that ``--list --json`` prints. The token is text, because many JSON parsers would round
     the number.
 
     :param now: seconds since the epoch.
+    :param clients: the clients of sessions that are known.
     """
     return json.dumps(
         {
@@ -167,7 +176,9 @@ def as_json(path: str, found: Survey, now: float) -> str:
                     "position": position,
                     "kind": entry.kind,
                     "libraries": entry.libraries,
-                    "session": session_text(entry.session),
+                    "session": (session := session_text(entry.session)),
+                    "client": (client := clients.get(session)) and client.client,
+                    "program": client and client.program,
                     "token": str(entry.token),
                     "age": round(max(0.0, now - entry.came), 3),
                     "data": entry.text(),

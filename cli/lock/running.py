@@ -12,6 +12,7 @@ The rules:
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import signal
@@ -35,6 +36,7 @@ from ...recipes.locks.semaphore_layouts import SemaphoreLayout
 from ..asking import confirm
 from ..child import Child, find, heeded, runnable
 from ..connecting import client
+from ..context import Context
 from ..status import Failure, Status, say
 from .arguments import PROG, Options
 from .listing import as_json, survey, table
@@ -58,12 +60,23 @@ async def show(options: Options) -> int:
 
     :raises Failure: the server was not reached or refuses.
     """
+    from ..verbs.servers import connected_sessions  # it speaks HTTP, which a lock does not need
+
     async with _client(options) as zk:
         write = as_json if options.json else table
-        text = write(options.path, await survey(zk, options.path), time.time())
+        found = await survey(zk, options.path)
+        text = write(options.path, found, time.time(), await connected_sessions(_context(options)))
     encoding = sys.stdout.encoding
     print(text.encode(encoding, "backslashreplace").decode(encoding))  # the data of others may be any text
     return 0
+
+
+def _context(options: Options) -> Context:
+    """Return the context for a verb of ``pyzk``."""
+    given = {"hosts": options.hosts, "connect_timeout": _SURVEY_TIMEOUT, "token": None, "verb": "--list"}
+    context = Context(argparse.Namespace(**given))
+    context.ssl_context = options.ssl_context
+    return context
 
 
 async def take_away(options: Options) -> int:

@@ -30,14 +30,12 @@ from ...protocol.layouts import (
 )
 from ...protocol.paths import join
 from ...protocol.text import printable
-from .. import four_letter_words
-from ..api import clients
-from ..context import Context, hosts_of
+from ..context import Context
 from ..show import brief, ending, table
 from ..status import Failure, Status
 from ..units import age, utc
 from ..walking import RESERVED, Walker, sound
-from .servers import Session, read_connections
+from .servers import Session, connected_sessions
 
 _READ_AT_MOST = 1000
 """The number of children of one directory whose data and Stat are read: the first ones."""
@@ -54,7 +52,7 @@ async def locks(context: Context) -> int:
     count = 0
     is_wrong = False
     waiting: list[Wait] = []
-    clients = await _clients(context)
+    clients = await connected_sessions(context)
     async with context.connect() as zk:
         claimed: set[str] = {RESERVED} if not zk.chroot else set()
         walker = Walker(zk, leave_out=claimed)
@@ -116,20 +114,6 @@ def _somebody_waits_or_holds(layout: Layout) -> bool:
     if layout.shape in (Shape.GROUP, Shape.QUEUE):
         return False
     return bool(layout.holders or layout.waiters)
-
-
-async def _clients(context: Context) -> dict[str, Session]:
-    """Return the clients of sessions, if the servers show the addresses and the programs of clients."""
-    found: dict[str, Session] = {}
-    for host in await hosts_of(context.options):
-        with suppress(Failure):
-            answer = await four_letter_words.ask(
-                host, "cons", context.ssl_context, context.options.connect_timeout
-            )
-            read_connections(answer, str(host), found)
-    for id, known in (await clients(context)).items():
-        found.setdefault(id, Session(id)).add(known)
-    return found
 
 
 # --- reading -----------------------------------------------------------------------------------------------
@@ -211,17 +195,12 @@ def _rows(
             entry.role,
             entry.library or "-",
             session,
-            _client(client) if (client := clients.get(session)) else "-",
+            client.address if (client := clients.get(session)) else "-",
             client.program if client else "",
             age(now - stat.ctime / 1000) if stat else "-",
             ending(entry.names[0]),
             brief(entry.child.data) if entry.child.data else "",
         )
-
-
-def _client(session: Session) -> str:
-    address = session.client or "not connected"
-    return f"{address} ({session.state})" if session.state else address
 
 
 def _state(layout: Layout, entry: Participant, numbers: dict[str, str]) -> str:

@@ -8,6 +8,7 @@ import re
 import ssl
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -52,6 +53,12 @@ class Session:
     last: str = ""
     ephemerals: list[str] = attrs.field(factory=list)
     state: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address of the client, with the state of the session."""
+        address = self.client or "not connected"
+        return f"{address} ({self.state})" if self.state else address
 
     def add(self, known: Mapping[str, Any]) -> None:
         """Take what a pyzk-server says about the session. A server of an ensemble knows all connections."""
@@ -113,6 +120,20 @@ async def sessions(context: Context) -> int:
     if not context.options.json:
         await context.out(table(rows), {})
     return 0
+
+
+async def connected_sessions(context: Context) -> dict[str, Session]:
+    """Return the sessions, if the servers show the addresses and the programs of clients."""
+    found: dict[str, Session] = {}
+    for host in await hosts_of(context.options):
+        with suppress(Failure):
+            answer = await four_letter_words.ask(
+                host, "cons", context.ssl_context, context.options.connect_timeout
+            )
+            read_connections(answer, str(host), found)
+    for id, known in (await clients(context)).items():
+        found.setdefault(id, Session(id)).add(known)
+    return found
 
 
 def read_dump(answer: str, found: dict[str, Session]) -> None:

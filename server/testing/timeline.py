@@ -131,7 +131,8 @@ def drawing(
         head.append(f"zxids are counted from 0x{zxid_base:x}")
     if left_out:
         head.append(f"{left_out} pings and pongs are left out")
-    text = ["; ".join(head)]
+    heading = "; ".join(head)
+    text = [heading] if width is None else textwrap.wrap(heading, width, subsequent_indent="  ")
     if by_column:
         text += [
             f"  {names[session]}  session {session_text(session)}{_behind(programs.get(session))}"

@@ -33,7 +33,7 @@ def test_the_table() -> None:
             entry("lock", b"x" * 200),
         ],
     )
-    assert table("/x", found, 1002.0) == "\n".join(
+    assert table("/x", found, 1002.0, {}) == "\n".join(
         [
             "/x: 2 holding, 3 waiting",
             "   STATE  AS    LIBRARY        SESSION  AGE         ZNODE                     DATA",
@@ -65,11 +65,11 @@ def test_a_holder_in_a_few_words(data: bytes, shown: str) -> None:
 
 
 def test_the_table_of_nobody() -> None:
-    assert table("/x", Survey([], []), 1000.0) == "/x: nobody holds it"
+    assert table("/x", Survey([], []), 1000.0, {}) == "/x: nobody holds it"
 
 
 def test_the_table_for_machines() -> None:
-    found = json.loads(as_json("/x", Survey([entry(came=2000.0)], [entry(token=2**60 + 1)]), 1002.5))
+    found = json.loads(as_json("/x", Survey([entry(came=2000.0)], [entry(token=2**60 + 1)]), 1002.5, {}))
     assert found["path"] == "/x"
     holder, waiting = found["contenders"]
     assert holder == {
@@ -78,6 +78,8 @@ def test_the_table_for_machines() -> None:
         "kind": "lock",
         "libraries": ["curator"],
         "session": "0x1a",
+        "client": None,
+        "program": None,
         "token": "77",
         "age": 0.0,
         "data": "ann",
@@ -119,6 +121,7 @@ def test_one_with_two_names_is_one() -> None:
 def test_readers_hold_until_the_first_writer(start: Start, other: KazooClient) -> None:
     queue_up(other, "-__READ__", "-__READ__", "-__WRIT__", "-__READ__")
     found = json.loads(start("--list", "--json", "/x").end()[1])["contenders"]
+    assert {one["client"].rpartition(":")[0] for one in found} == {"127.0.0.1"}
     assert [(one["kind"], one["position"], one["data"]) for one in found] == [
         ("read", 0, "Zoë"),
         ("read", 0, "Zoë"),
@@ -131,6 +134,7 @@ def test_a_terminal_that_cannot_show_everything(start: Start, other: KazooClient
     queue_up(other, "-lock-", "-__READ__")
     status, output, _ = start("--list", "/x", PYTHONIOENCODING="ascii").end()
     assert status == 0
+    assert "CLIENT" in output.splitlines()[1]
     _, _, *rows = (line.split() for line in output.splitlines())
     assert [(row[1], row[2], row[-1]) for row in rows] == [
         ("holds", "lock", r"Zo\xeb"),

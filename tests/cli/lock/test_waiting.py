@@ -6,6 +6,7 @@ import json
 import re
 import select
 import signal
+import sys
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +18,9 @@ from pyzk.server.testing import EmbeddedServer
 
 from ...support.waiting import wait_until
 from .process import Start, contenders, holding, occupy, queue_up
+
+PROGRAM = ["PROGRAM"] if sys.platform == "linux" else []
+"""The column that only Linux fills."""
 
 
 def test_it_waits_for_its_turn(server: EmbeddedServer, start: Start, other: KazooClient) -> None:
@@ -74,11 +78,13 @@ def test_readers_hold_it_side_by_side(start: Start, other: KazooClient) -> None:
     assert status == 0
     title, header, first, second = listing.splitlines()
     assert title == "/x: 2 holding, 0 waiting"
-    assert header.split() == ["STATE", "AS", "LIBRARY", "SESSION", "AGE", "ZNODE", "DATA"]
-    assert re.fullmatch(r"1  holds  read  curator  0x[0-9a-f]+ +\d+ s  \S+ +Zoë", first)
+    assert header.split() == ["STATE", "AS", "LIBRARY", "SESSION", "CLIENT", *PROGRAM, "AGE", "ZNODE", "DATA"]
+    assert re.fullmatch(r"1  holds  read  curator  0x[0-9a-f]+ +\S+:\d+ .* +\d+ s  \S+ +Zoë", first)
     assert re.fullmatch(
-        rf"2  holds  read  curator  0x{session:x} +\d+ s  \S+ +.* pid {reader.popen.pid}: sh", second
+        rf"2  holds  read  curator  0x{session:x} +\S+:\d+ .* +\d+ s  \S+ +.* pid {reader.popen.pid}: sh",
+        second,
     )
+    assert not PROGRAM or f"(pid {reader.popen.pid})" in second
 
 
 def take_slot(other: KazooClient, layout: str) -> Callable[[], object]:
