@@ -3,10 +3,10 @@
 The rules:
 
 * All clients of a process share one trio loop, in a daemon thread of its own. It starts with the first client
-  and ends with the last one (:mod:`.loop`). So a caller that is busy or blocked does not stop the pings and
-  the ``sync`` that keep its session and its locks; and a call pays for one hop to the loop and one back.
-  (trio's guest mode would run trio without a thread, but would need a thread that waits for the network.
-  Each call would cost two more hops, and the session would stop with the program's loop.)
+  and ends with the last one (:mod:`.loop`). So a busy or blocked caller does not stop the pings and the
+  ``sync`` requests that keep the session and its locks. A call costs one hop to the loop and one hop back.
+  (trio's guest mode would run trio without a thread, but would need a thread that waits for the network. Each
+  call would cost two more hops, and the session would stop with the program's loop.)
 * A caller is a thread, or a task of asyncio. A *worker*, a task of trio (:mod:`.workers`), does what a caller
   asks. A caller that is in blocks (``with lock``) keeps its worker, and the worker does all its calls inside
   these blocks. When trio cancels a block, the calls in it are cancelled too. So the recipes alone decide

@@ -1,4 +1,4 @@
-"""Blocks that are left whatever happens.
+"""A block is left even if a KeyboardInterrupt comes at any instruction.
 
 Python looks for signals at the first instruction of each function. So KeyboardInterrupt may come when a
 ``with`` statement calls ``__exit__``, before the first statement of this method. Then nothing has left the

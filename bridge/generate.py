@@ -190,8 +190,8 @@ def _package(side: Side, defined: dict[str, str]) -> str:
 class Written:
     """One module of wrappers.
 
-    :param defined: names, and the modules of wrappers that define them. The names that are copied into this
-        module are added.
+    :param defined: names, and the modules of wrappers that define them. Names that are copied into this
+        module are added to the definitions.
     """
 
     def __init__(self, side: Side, name: str, defined: dict[str, str]) -> None:

@@ -67,7 +67,7 @@ class Loop:
 
     :ivar parent: the id of the process that has started it.
     :ivar forked: whether this process is a fork of the parent.
-    :ivar started: whether its thread runs, or has run.
+    :ivar started: whether the thread of the loop runs, or has run.
     :ivar exiting: whether the interpreter exits.
     :ivar sources: called when the loop begins to wait, and when it continues (:mod:`.direct`).
     """
@@ -113,14 +113,14 @@ class Loop:
 
     @staticmethod
     def leave_all(user: object) -> None:
-        """Note that a client has closed, whichever loop it used. A second call does nothing."""
+        """Note that a client has closed. It may have used any loop. A second call does nothing."""
         for loop in list(_loops):
             if loop.started:
                 loop.detach(user)
 
     def detach(self, user: object) -> None:
         """Note that a client has closed. With the last one the loop ends, after all callers have left their
-        blocks. A second call only makes sure of that."""
+        blocks. A second call does nothing more."""
         global _shared
         if self.forked:
             return
@@ -167,8 +167,8 @@ class Loop:
         self._workers.dispatch(job)
 
     def allows(self, call: Call) -> bool:
-        """Return whether a caller may do a call itself, while the loop waits. It may not if the loop still
-        has an earlier call: requests are sent in the order of the calls."""
+        """Return whether a caller may do a call itself, while the loop waits. A caller may not do that if the
+        loop still has an earlier call, because requests are sent in the order of the calls."""
         return not self._mailbox.is_woken and self._workers.allow(call)
 
     def look(self, function: Callable[..., T], *args: Any) -> T:
@@ -239,8 +239,8 @@ _told: dict[str, int] = {}
 
 def _close_with_child() -> None:
     """Make a child process that ends by ``os._exit`` close its clients: then the interpreter calls nothing.
-    multiprocessing and billiard call their own functions before the end. A worker of billiard's pool does
-    not, but Celery sends a signal there."""
+    multiprocessing and billiard call their own functions before the end. A worker of billiard's pool does not
+    close them, but Celery sends a signal there."""
     for name in ("multiprocessing", "billiard"):
         package, util = sys.modules.get(name), sys.modules.get(f"{name}.util")
         if package is None or util is None or _told.get(name) == os.getpid():

@@ -1,5 +1,5 @@
-"""The names that a class of the client or of the recipes uses: where they come from, and how a generated file
-imports them; for :mod:`.generate`."""
+"""For :mod:`.generate`: the modules that define the names which a class uses, and the imports of these names
+in a generated file."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def origin(name: str, module: ModuleType) -> tuple[ModuleType, ast.stmt | None]:
 
 def mentions_wrapper(definition: ast.stmt | None, home: ModuleType) -> bool:
     """Return whether a definition names a class that has a wrapper, or is a TypeVar. Then each module of
-    wrappers has its own definition."""
+    wrappers defines the name itself."""
     if isinstance(definition, ast.ClassDef):
         if not any(
             "Dict" in ast.unparse(base) or "Options" in ast.unparse(base) for base in definition.bases

@@ -5,8 +5,8 @@ The rules:
 
 * A wrapper has an object for trio (``_trio``), and the loop in which that object is used (``_loop``). An
   object has one wrapper at a time: if two calls return one grant, the user gets one object, too.
-* The classes of the wrappers are source (:mod:`.generate`). Each names its class for trio; a class without a
-  wrapper has the wrapper of its next base.
+* The classes of the wrappers are source (:mod:`.generate`). Each wrapper names its class for trio. If a class
+  for trio has no wrapper, its objects get the wrapper of its nearest base.
 * The bodies of generated methods call the methods of :class:`Wrapper`, and the methods of
   :class:`pyzk.blocking.wrapper.ThreadWrapper` and :class:`pyzk.aio.wrapper.TaskWrapper`.
 """
@@ -48,7 +48,7 @@ class Wrapper:
 
     def __init_subclass__(cls, of: type | None = None) -> None:
         """
-        :param of: the class of trio's.
+        :param of: the class for trio.
         """
         super().__init_subclass__()
         if of is not None:
@@ -114,8 +114,8 @@ class Wrapper:
         self._open.setdefault(self._wrappers.holder(), []).append(block)
 
     def _innermost(self) -> Any:
-        """Return the innermost block of the caller. If the caller has none and only one other caller has a
-        block, return that."""
+        """Return the innermost block of the caller. If the caller has no block, and only one other caller has
+        blocks, return that caller's innermost block."""
         return self._open[self._user()][-1]
 
     def _user(self) -> object:

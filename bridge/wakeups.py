@@ -15,8 +15,8 @@ from ..client import ClosingError
 T = TypeVar("T")
 
 _RINGS = 4096
-"""How often a wake-up may ring before its loop runs. All waiting posts share one wake-up, so it hardly rings
-twice."""
+"""How often a wake-up may ring before its loop runs. All waiting posts share one wake-up, so a second wake-up
+is rare."""
 
 _pipe: Any = os.pipe
 _fileno: Any = int
@@ -77,7 +77,8 @@ class CallQueue:
         return self._woken
 
     def open(self) -> None:
-        """Call the functions. If one raises, the others are called after another wake-up."""
+        """Call the functions. If a function raises, the functions behind it are called after another
+        wake-up."""
         self._woken = False  # before the posts are taken: a later one wakes again
         posts = self._posts
         try:
@@ -167,7 +168,7 @@ class Waiter(Generic[T]):
         self._lock.acquire()
 
     def answer(self, value: T, error: BaseException | None) -> None:
-        """Give the answer. The first one counts: of a call that was interrupted, there may be two."""
+        """Give the answer. The first answer counts: an interrupted call may get two answers."""
         if self._answered:
             return
         self._value, self._error = value, error
@@ -185,7 +186,7 @@ class Waiter(Generic[T]):
             self._lock.acquire()
 
     def is_answer(self, error: BaseException) -> bool:
-        """Return whether an exception is the answer, and not one that came meanwhile."""
+        """Return whether an exception is the answer. Another exception may have come meanwhile."""
         return self._answered and self._error is error
 
     def result(self) -> T:
@@ -199,7 +200,7 @@ class Waiter(Generic[T]):
         return self._value
 
     def forget(self) -> None:
-        """Forget an error: it refers to itself by the traceback."""
+        """Forget an error, because its traceback refers to the error itself."""
         self._error = None
 
     def wait(self) -> T:

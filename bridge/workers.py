@@ -151,7 +151,7 @@ class Body:
     :ivar value: the value that the block gives to its body, or the arguments of a callback.
     :ivar function: the callback; None for the body of a block.
     :ivar over: whether the body was left.
-    :ivar relied_on: the holds that the caller relies on in the body and in the blocks around it.
+    :ivar relied_on: the ownerships on which the caller relies in the body and in the blocks around it.
     """
 
     __slots__ = ("call", "function", "over", "relied_on", "value", "worker")
@@ -256,13 +256,13 @@ class Worker:
         return True
 
     def leave_blocks(self) -> None:
-        """Leave all blocks: the loop ends."""
+        """Leave all blocks, because the loop ends."""
         if self._shield is not None:
             self._shield.shield = False
 
     def finish(self) -> None:
-        """End a call that is in no block: the clients are closed, so it may wait for ever. The caller leaves
-        its blocks itself, and the client tells the blocks why."""
+        """End a call that is in no block. The clients are closed, so the call may wait for ever. The caller
+        leaves its blocks itself, and the client tells the blocks why."""
         if not self._bodies and self._call is not None and not self._call.entered:
             self._call.cancel()
             self._answer(None, _closed())
@@ -436,8 +436,8 @@ class Workers:
         self._nursery = nursery
 
     def finish(self) -> bool:
-        """End when no caller is in a block any more: all clients are closed. Returns whether that is already
-        so."""
+        """End when no caller is in a block any more: all clients are closed. Returns whether no caller is in a
+        block now."""
         self.finishing = True
         for worker in self._working():
             worker.finish()
@@ -482,7 +482,7 @@ class Workers:
         worker.give(job)
 
     def allow(self, call: Call) -> bool:
-        """Return whether a call may be done by its caller, in the blocks that the caller is in. Called while
+        """Return whether a caller may do a call itself, in its present blocks. Called while
         the loop waits."""
         worker = self._busy.get(call.holder)
         return worker is None or worker.do_directly(call)

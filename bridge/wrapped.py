@@ -144,8 +144,8 @@ IN_LOOP = {
 """Members that do not wait, but may be used only in the loop."""
 
 UNTIL_LIMIT = {"Grant.check"}
-"""Members of that kind that say what is held now. The caller may be stopped between the answer of the loop
-and its next step. So the caller's thread compares the limit of the hold with the clock, too."""
+"""Members of that kind that say what the caller holds now. The caller may be stopped between the answer of
+the loop and its next step. So the caller's thread compares the limit of the ownership with the clock, too."""
 
 UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics", "ZooKeeper.watch_count"}
 """Members that are read in the loop while it runs. They also count calls that callers make themselves

@@ -18,7 +18,7 @@ from ..workers import Call, Interrupted
 class DirectCall(Call):
     """A call that sends one request after the other.
 
-    :ivar is_direct: whether the direct caller does the call: nobody else may touch it.
+    :ivar is_direct: whether the direct caller does the call. Then nobody else may touch the call.
     :ivar direct_caller: the caller that can do the call over a direct connection, if there is one;
         ``source`` hands over the connection. Both are None if
         the loop does the call in any case.
@@ -116,7 +116,7 @@ class DirectCaller:
         return None if request is None else direct.send(request, call.adopt)
 
     def settle(self, call: DirectCall, exchange: Exchange, reply: bytes) -> None:
-        """Take a reply. Afterwards the call is answered, or has another request to send."""
+        """Take a reply. Afterwards the call has its answer, or another request to send."""
         before = thread.sends
         try:
             thread.sends = True
@@ -137,4 +137,4 @@ class DirectCaller:
 
 
 def _go_on() -> None:
-    """Whatever wakes the loop, it takes its connections back."""
+    """When anything wakes the loop, the loop takes its connections back."""

@@ -2,9 +2,10 @@
 
 The rules:
 
-* The event loop watches the connection as long as it has it. Bytes that come without a call are for the
-  client's loop, which gets its connection back at once.
-* One call at a time: a second one asks the client's loop, which takes the connection back for both.
+* The event loop watches the connection as long as it has it. If bytes come while there is no call, the
+  client's loop gets its connection back at once, because the bytes are for the loop.
+* There is one call at a time. A second call asks the client's loop, which takes the connection back for both
+  calls.
 * asyncio watches a duplicate of the file descriptor, because it may notice late that it has lost the
   connection. By then
   the number of the client's own descriptor may belong to another file.
