@@ -24,10 +24,8 @@ def value_of(path: str, data: bytes | None, stat: bytes) -> int:
     """
     if path.startswith(RESERVED):
         return 0
-    sum_ = crc32(path.encode("utf-8", "surrogatepass"))
-    if data:
-        sum_ = crc32(data, sum_)
-    return crc32(stat[:16] + stat[52:] + stat[16:52], sum_)  # here pzxid is the third field
+    name = path.encode("utf-8", "surrogatepass")
+    return crc32(b"".join((name, data or b"", stat[:16], stat[52:], stat[16:52])))  # pzxid is the third field
 
 
 def add(digest: int, value: int) -> int:

@@ -80,6 +80,7 @@ class Image:
         self.sessions: dict[int, int] = {}
         self.zxid = 0
         self.digest: int | None = None
+        self._counted: tuple[ImageNode | None, int] = None, 0  # the last changed znode, and its number
         self._ephemerals: dict[int, dict[str, None]] | None = None
 
     @classmethod
@@ -126,12 +127,6 @@ class Image:
         match txn:
             case CreateTxn(path, data, acl, ephemeral, created):
                 self._create(path, data, acl, session if ephemeral else 0, created, zxid, time)
-            case CreateContainerTxn(path, data, acl, created):
-                self._create(path, data, acl, CONTAINER, created, zxid, time)
-            case CreateTTLTxn(path, data, acl, created, ttl):
-                self._create(path, data, acl, (TTL_MARK | ttl & MAX_TTL) - 2**64, created, zxid, time)
-            case DeleteTxn(path):
-                self._delete(path, zxid)
             case SetDataTxn(path, data, version):
                 path = "" if path == "/" else path
                 node = self.nodes.get(path)
@@ -139,6 +134,12 @@ class Image:
                     stat = list(STAT.unpack(node.stat))
                     stat[1], stat[3], stat[4] = zxid, time, version
                     self._replace(path, node, data, STAT.pack(*stat))
+            case CreateContainerTxn(path, data, acl, created):
+                self._create(path, data, acl, CONTAINER, created, zxid, time)
+            case CreateTTLTxn(path, data, acl, created, ttl):
+                self._create(path, data, acl, (TTL_MARK | ttl & MAX_TTL) - 2**64, created, zxid, time)
+            case DeleteTxn(path):
+                self._delete(path, zxid)
             case SetACLTxn(path, acl, version):
                 path = "" if path == "/" else path
                 node = self.nodes.get(path)
@@ -198,8 +199,12 @@ class Image:
 
     def _replace(self, path: str, node: ImageNode, data: bytes | None, stat: bytes) -> None:
         if self.digest is not None:
-            before = value_of(path, node.data, node.stat)
-            self.digest = add(self.digest, value_of(path, data, stat) - before)
+            last, before = self._counted  # often the same parent gets many children
+            if last is not node:
+                before = value_of(path, node.data, node.stat)
+            after = value_of(path, data, stat)
+            self.digest = add(self.digest, after - before)
+            self._counted = node, after
         node.data, node.stat = data, stat
 
     # --- who owns what -----------------------------------------------------------------------------------

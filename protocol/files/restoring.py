@@ -168,7 +168,7 @@ class Restorer:
         start = image.zxid
         if self._digest is not None and self._digest.zxid >= start:
             image.count_digest()
-            self._compare(image, self._digest, "the snapshot")
+            self._compare(image, *self._digest, "the snapshot")
         logs = self._listing.logs_from(start)
         for number, name in enumerate(logs):
             try:
@@ -202,23 +202,26 @@ class Restorer:
             if found.entries % _REPORT_EVERY == 0:
                 self._progress("entries", found.entries)
             if self._digest is not None and self._digest.zxid >= zxid:
-                self._compare(image, self._digest, "the snapshot")  # not valid before this zxid
+                self._compare(image, *self._digest, "the snapshot")  # not valid before this zxid
             elif entry.digest is not None:
                 if image.digest is None:
                     image.count_digest()
-                self._compare(image, ZxidDigest(zxid, entry.digest), name.text)
+                self._compare(image, zxid, entry.digest, name.text)
                 if zxid % LISTED == 0:
                     found.digests.append((zxid, entry.digest))
         if reader.torn is not None:
             text = "the last entry is torn: it was never whole, and is left out"
             self._tell(f"{name.text}, byte {reader.torn:,}: {text}")
 
-    def _compare(self, image: Image, digest: ZxidDigest, where: str) -> None:
-        """Compare the digest of the image, and note the first place where digests differ. Only the last
-        comparison decides, because a snapshot that was written while the tree changed becomes right later."""
-        if image.zxid != digest.zxid:
+    def _compare(self, image: Image, zxid: int, digest: int, where: str) -> None:
+        """Compare the digest of the image with the digest after the transaction ``zxid``.
+
+        The first place where digests differ is noted. Only the last comparison decides, because a snapshot
+        that was written while the tree changed becomes right later.
+        """
+        if image.zxid != zxid:
             return
-        if image.digest == digest.digest:
+        if image.digest == digest:
             self._doubt = None
         elif self._doubt is None:
             self._doubt = f"{where}: the tree at 0x{image.zxid:x} does not match its digest"

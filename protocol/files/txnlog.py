@@ -178,7 +178,7 @@ _RECORDS: Final[dict[int, type[Record]]] = {
 }
 
 
-@attrs.frozen
+@attrs.define
 class Entry:
     """One transaction of a log.
 

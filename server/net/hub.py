@@ -70,9 +70,9 @@ _LOOKS, _NEWCOMERS = 3, 1000
 """How many times all ready sockets are served before sessions expire, and how many clients are accepted each
 time. A new client may already have sent a request."""
 _REPLY_GROUPS = 8
-"""The number of groups in which the replies of one turn are sent if no log is kept. A process with many connections then wakes
-once for each group, not for each reply. With 1,000 clients this gives 5 % more requests per second. With
-fewer than 8 ready sockets each reply is sent immediately."""
+"""The number of groups in which the replies of one turn are sent if no log is kept. A process with many
+connections then wakes once for each group, not for each reply. With 1,000 clients this gives 5 % more
+requests per second. With fewer than 8 ready sockets each reply is sent immediately."""
 _CROWD = 16
 """If more connections have output, the hub sends for the time of one slice, and the rest in the next turn."""
 _WAIT = 0.001

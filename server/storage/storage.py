@@ -26,7 +26,7 @@ from ..core.failures import OutOfMemory
 from ..core.sessions import computed_password
 from ..core.tree import DataTree
 from ..logger import logger
-from .building import build
+from .building import build, collector_paused
 from .directory import DataDirectory, StorageError
 from .journal import Journal, JournalFailed
 from .log_writer import DigestedLogWriter, DigestedTree, LogWriter
@@ -80,7 +80,8 @@ class Storage:
         )
         began = time.monotonic()
         try:
-            self._restored = restored = restorer.restore()
+            with collector_paused():
+                self._restored = restored = restorer.restore()
         except Damaged as damage:
             self.close()
             raise StorageError(
