@@ -436,8 +436,8 @@ class Workers:
         self._nursery = nursery
 
     def finish(self) -> bool:
-        """End when no caller is in a block any more: all clients are closed. Returns whether no caller is in a
-        block now."""
+        """End when no caller is in a block any more: all clients are closed. Returns whether no caller is in
+        a block now."""
         self.finishing = True
         for worker in self._working():
             worker.finish()
