@@ -160,7 +160,7 @@ def leaves_changes(op: int, body: bytes) -> bool:
         return False
     with contextlib.suppress(JuteError):
         for _, fields in decode_fields(body, 0):
-            entries = [entry for field in fields if isinstance(field, list) for entry in field]
+            entries = [entry for field in fields if isinstance(field, tuple | list) for entry in field]
             if fields[0] is None or any(None in (entry.id.scheme, entry.id.id) for entry in entries):
                 return True
     return False
