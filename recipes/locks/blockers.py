@@ -72,5 +72,5 @@ class Blockers:
 def _described(read: Read) -> str:
     path, data, stat = read
     text = (data or b"").decode(errors="backslashreplace")
-    name = f"{text[:_LONGEST]!r} " if text else ""
-    return f"{name}(session {session_text(stat.ephemeralOwner)}, znode {paths.name(path)})"
+    facts = f"session {session_text(stat.ephemeralOwner)}, znode {paths.name(path)}"
+    return f"{text[:_LONGEST]!r} ({facts})" if text else facts

@@ -106,7 +106,7 @@ async def test_a_wait_without_a_connection(autojump_clock: MockClock, lab: Lab, 
         (lambda zk: RWLock(zk, PATH, data=b"w").write(), lambda zk: RWLock(zk, PATH).read(), "behind 'w' "),
         (lambda zk: RWLock(zk, PATH, data=b"r").read(), lambda zk: RWLock(zk, PATH).write(), "held by 'r' "),
         (lambda zk: LeaderElection(zk, PATH).lead(), lambda zk: LeaderElection(zk, PATH).lead(), "held by "),
-        (lambda zk: Lock(zk, PATH), lambda zk: MultiLock([Lock(zk, PATH)]), "held by (session "),
+        (lambda zk: Lock(zk, PATH), lambda zk: MultiLock([Lock(zk, PATH)]), "held by session "),
         (lambda zk: Semaphore(zk, PATH, 1), lambda zk: Semaphore(zk, PATH, 1), "of 1 leases 1 are taken"),
         (
             lambda zk: SingleNodeLock(zk, "/lock/node"),
