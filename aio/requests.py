@@ -19,21 +19,21 @@ T = TypeVar("T")
 class Request(TaskWrapper, Generic[T], of=TrioRequest):
     """A request and its outcome, which is set once: a result or an error.
 
-    The caller may forget it at any time; the session keeps track of it until it is settled.
+    The caller can drop the request at any time. The session keeps the request until it is settled.
 
-    :ivar body: the encoded record behind the request header.
+    :ivar body: the encoded record that follows the request header.
     :ivar path: the path that errors name.
-    :ivar parse: makes the result of a whole reply frame. It raises ZooKeeperError for the operation's own
-        error, and anything else if the reply is malformed, which ends the connection.
+    :ivar parse: makes the result from a whole reply frame. It raises ZooKeeperError for an error of the
+        operation. Any other exception means that the reply is malformed, and ends the connection.
     :ivar refusal: makes the error for a code of the server; None for the plain error of the code.
     :ivar retry: whether the request may be sent again after its reply was lost (reads).
     :ivar sent: whether any connection has sent it: if so, it may have been applied.
-    :ivar settled: whether it has an outcome.
-    :ivar error: why there is no result.
+    :ivar settled: whether the request has an outcome.
+    :ivar error: the error of the request; None if there is none.
     :ivar xid: its number on the present connection; 0 until this connection has sent it.
-    :ivar sent_at: when it was sent last, in seconds of the session's clock.
-    :ivar give_up_at: when it fails if there is no connection, in seconds of the session's clock; None as
-        long as there was a connection all the time.
+    :ivar sent_at: the time at which the request was sent last, in seconds by the session's clock.
+    :ivar give_up_at: the time at which the request fails without a connection, in seconds by the session's
+        clock; None if there was a connection all the time.
     """
 
     _trio: TrioRequest[Any]
@@ -69,7 +69,7 @@ class Pending(Request[T], of=TrioPending):
     _trio: TrioPending[Any]
 
     async def wait(self) -> T:
-        """Wait for the result. Cancelling stops the wait, not the operation: any task may wait again.
+        """Wait for the result. Cancellation stops the wait, not the operation. Any task can wait again.
 
         :raises ZooKeeperError: the operation has failed.
         """
@@ -77,14 +77,15 @@ class Pending(Request[T], of=TrioPending):
 
 
 class Transaction(TaskWrapper, of=TrioTransaction):
-    """Operations of which the server carries out all or none.
+    """Operations that the server executes together: all or none of them.
 
         async with zk.transaction() as t:
             t.check("/config", version=3)
             t.create("/jobs/job-", b"...", sequential=True)
         _, path = t.results
 
-    Leaving the block commits, unless an exception leaves it. Without a block, call :meth:`commit`.
+    The end of the block commits the operations, unless the block ends with an exception. Without a block,
+    call :meth:`commit`.
 
     :ivar operations: the operations so far, in order.
     :ivar results: after the commit, the results in order.
@@ -122,7 +123,7 @@ class Transaction(TaskWrapper, of=TrioTransaction):
         self._trio.check(path, version=version)
 
     async def commit(self) -> list[Any]:
-        """Carry out the operations and return their results in order.
+        """Execute the operations and return their results in order.
 
         :raises ZooKeeperError: the error of the operation that failed; ``index`` is its position.
         """

@@ -14,9 +14,9 @@ from .wrapper import TaskWrapper
 
 
 class Session(TaskWrapper, of=TrioSession):
-    """The state of the session, for users. Times are those of ``loop.time()``, in seconds.
+    """The state of the session, for users. Times are in seconds by ``loop.time()``.
 
-    :ivar expired: set when the present session, that of this ``generation``, has ended.
+    :ivar expired: set when the present session, which has this ``generation``, has ended.
     """
 
     _trio: TrioSession
@@ -48,7 +48,7 @@ class Session(TaskWrapper, of=TrioSession):
 
     @property
     def negotiated_timeout(self) -> float:
-        """The session timeout in seconds. Before there is a session, it is the timeout that was asked for."""
+        """The session timeout in seconds. Before there is a session, it is the requested timeout."""
         return self._trio.negotiated_timeout
 
     @property
@@ -58,7 +58,7 @@ class Session(TaskWrapper, of=TrioSession):
 
     def lease_deadline(self) -> float:
         """Return the time, in seconds by ``loop.time()``, before which the session cannot have ended.
-        Without a session it is minus infinity.
+        Without a session the time is minus infinity.
 
         Only answers of the leader of an ensemble extend it: answers to handshakes, to writes and to ``sync``,
         but not to pings and reads. With :meth:`.ZooKeeper.keep_lease` the client sends the requests that this

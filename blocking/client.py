@@ -40,25 +40,25 @@ T = TypeVar("T")
 class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
     """A client; made by :func:`.connect`.
 
-    Any number of threads may share it. An operation is submitted when its method is first awaited, before any
-    other thread runs; the server carries out operations in the order in which they were submitted.
+    Any number of threads can share the client. An operation is submitted when its method is first awaited,
+    before any other thread runs. The server executes operations in the order in which they were submitted.
 
-    Each method that asks the server may raise, besides the errors that its docstring names:
+    Each method that sends a request can raise, in addition to the errors in its docstring:
 
     * :class:`ConnectionLossError`: the connection was lost. For a write, ``sent`` says whether the write may
       have been applied. A read fails only if the client had no server for the length of the session timeout;
       before that the client repeats it.
     * :class:`SessionExpiredError` and :class:`ClosingError`.
     * :class:`BadArgumentsError`: an argument cannot be sent. Nothing was sent.
-    * :class:`UnimplementedError`: the server is older than the docstring says. Without such a sentence, a
-      method needs a server of release 3.5 or later.
+    * :class:`UnimplementedError`: the server is older than the docstring says. A method without such a
+      sentence needs a server of release 3.5 or later.
 
-    Cancelling a call withdraws a request that has not left the client. A request that has left the client is
-    carried out.
+    If a call is cancelled, its request is withdrawn unless the request has left the client. A request that
+    has left the client is executed.
 
     :ivar chroot: the path in front of every path; ``""`` for none.
     :ivar session: the state of the session.
-    :ivar on_submit: called with each operation that is submitted here; None for nothing.
+    :ivar on_submit: called with each operation that is submitted through this object; None for no call.
     :ivar cleanup: deletes, in the background, the znodes that cancelled or failed threads could not delete.
     """
 
@@ -74,12 +74,12 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
 
     @property
     def server(self) -> Host | None:
-        """The server of the present connection, or of the last one; None before there was any."""
+        """The server of the present connection, or of the last one; None before the first connection."""
         return self._wrap(self._trio.server)
 
     @property
     def metrics(self) -> Metrics:
-        """Counters of what was sent."""
+        """Counters of the sent requests."""
         return self._look_if_open(lambda: self._trio.metrics)
 
     @property
@@ -116,8 +116,9 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
         return self._call(self._trio.update_hosts, hosts)
 
     def view(self, path: str) -> ZooKeeper:
-        """Return a client whose paths are relative to a znode of this client. Both have the same connection
-        and the same session. A view costs nothing, and it ends with this client: do not close it.
+        """Return a client whose paths are relative to a znode of this client. Both clients have the same
+        connection and the same session. A view costs nothing and ends with this client: do not close the
+        view.
 
             jobs = zk.view("/app/jobs")
             jobs.get("/a")  # the znode /app/jobs/a of zk
@@ -139,7 +140,8 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
     def create(
         self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
     ) -> str:
-        """Create a znode and return its path. The path of a sequential znode ends in the server's number.
+        """Create a znode and return its path. The path of a sequential znode ends in the number from the
+        server.
 
         :param data: None for data that is null, which reads as None and not as ``b""``.
         :param make_parents: create missing parents, persistent and with the same ACL.
@@ -164,7 +166,7 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
     def ensure_path(self, path: str, *, acl: Sequence[ACL] | None = None, container: bool = False) -> None:
         """Create a znode and its parents if they are missing. ``/`` means the chroot, which is created too.
 
-        :param acl: the ACL of the znodes that are created; everything for everyone if None.
+        :param acl: the ACL of the znodes that are created; None gives everyone all permissions.
         :param container: create containers.
         :raises NoNodeError: the server refuses a znode below ``/``, for example because of an injected fault.
         :raises NoChildrenForEphemeralsError: one of the parents is ephemeral.
@@ -209,8 +211,8 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
         return self._direct(self._trio.set_acl, path, acl, version=version)
 
     def multi(self, operations: Iterable[Operation[Any]]) -> list[Any]:
-        """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one transaction:
-        all or nothing, under one zxid.
+        """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one transaction,
+        under one zxid. The server executes all of them or none.
 
         :returns: the results in order: a path, None, a Stat, None.
         :raises ZooKeeperError: the error of the operation that failed; ``index`` is its position.
@@ -253,7 +255,7 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
 
     def get_and_watch(self, path: str) -> tuple[Data, Stat, Watch]:
         """Read as :meth:`get` does, and arm a watch that fires when the data changes or the znode is deleted.
-        If this raises, no watch is armed."""
+        If the call raises an error, no watch is armed."""
         return self._request(self._trio.get_and_watch, path)
 
     def exists(self, path: str) -> Stat | None:
@@ -279,7 +281,7 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
 
     def get_children_and_watch(self, path: str) -> tuple[list[str], Watch]:
         """Read as :meth:`get_children` does, and arm a watch that fires when a child is created or deleted,
-        or the parent is deleted. If this raises, no watch is armed."""
+        or the parent is deleted. If the call raises an error, no watch is armed."""
         return self._request(self._trio.get_children_and_watch, path)
 
     def get_children_stat_and_watch(self, path: str) -> tuple[list[str], Stat, Watch]:
@@ -315,12 +317,12 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
 
     def sync(self, path: str = "/") -> None:
         """Wait until the connected server has applied everything that the ensemble had committed when the
-        call was made. A read that is submitted after it, even without waiting for it, sees at least that
-        state."""
+        call was made. A read that is submitted after the ``sync`` shows at least that state, even if the
+        caller does not wait for the ``sync``."""
         return self._direct(self._trio.sync, path)
 
     def who_am_i(self) -> list[ClientInfo]:
-        """Read the identities of this connection, as the server knows them. Server 3.7 or later."""
+        """Read the identities that the server has for this connection. Server 3.7 or later."""
         return self._direct(self._trio.who_am_i)
 
     def get_config(self) -> tuple[Data, Stat]:
@@ -348,13 +350,14 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
         The watch is armed when the block begins: read inside it.
 
         :param recursive: report all znodes below the path too. CHILD events come only without it.
-        :param buffer: how many unread events are kept. If more come, one Missed replaces all of them.
+        :param buffer: the number of unread events that are kept. If more come, one Missed replaces all of
+            them.
         """
         return self._block(self._trio.watch(path, recursive=recursive, buffer=buffer))
 
     @property
     def closing(self) -> bool:
-        """True if nothing can be submitted any more."""
+        """True if no more operations can be submitted."""
         return self._trio.closing
 
     def submit(self, operation: Operation[T]) -> Pending[T]:
@@ -389,45 +392,45 @@ def connect(
         with connect("10.0.0.1:2181,10.0.0.2:2181/app", session_timeout=10) as zk:
             ...
 
-    The block begins when there is a session, and nothing of the client runs after the block. Leaving it
-    closes the session, and the server deletes its ephemeral znodes. Exceptions of the block come out as they
-    are, not in a group.
+    The block begins when there is a session, and nothing of the client runs after the block. The end of the
+    block closes the session, and the server deletes the session's ephemeral znodes. Exceptions of the block
+    are raised unchanged, not in a group.
 
-    When the server says that the session has expired, its ephemeral znodes are gone. Then the block is
-    cancelled, and ``connect`` raises :class:`SessionExpiredError`. With ``on_expired="new_session"`` the
-    block continues: all pending calls raise SessionExpiredError, ``session.generation`` increases by 1, and
-    later calls use a new session.
+    When the server says that the session has expired, the session's ephemeral znodes are already deleted.
+    Then the block is cancelled, and ``connect`` raises :class:`SessionExpiredError`. With
+    ``on_expired="new_session"`` the block continues: all pending calls raise SessionExpiredError,
+    ``session.generation`` increases by 1, and later calls use a new session.
 
     :param hosts: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
-        each round of attempts, and each address of a name counts as a server of its own. Or
-        ``srv+zk://_zookeeper._tcp.example.com/chroot``, or the same with the Java client's ``dns-srv://``:
-        the servers that the SRV records of that name list. They are looked up again for each round, too, and
-        need dnspython.
+        each round of attempts. Each address of a name counts as one server.
+        ``srv+zk://_zookeeper._tcp.example.com/chroot`` means the servers in the SRV records of that name;
+        ``dns-srv://``, the prefix of the Java client, means the same. The records are looked up again for
+        each round too, and need dnspython.
     :param session_timeout: seconds without contact after which the server may end the session. The server may
         choose another timeout: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
-    :param close_grace: seconds that leaving the block may take to finish the cleanup's jobs and to close the
-        session.
+    :param close_grace: the seconds that the end of the block can take to finish the cleanup's jobs and to
+        close the session.
     :param auth: pairs of scheme and credential, as for :meth:`.ZooKeeper.add_auth`.
-    :param sasl: name and password of a user. The client logs in by SASL DIGEST-MD5 on each connection, before
-        it sends anything else.
-    :param resume: id and password of a session to take over. Give the ``session_timeout`` with which it was
-        created: a new leader of the servers uses that timeout (docs/lease.md).
-    :param ssl_context: use TLS. The context says how the host name is checked.
-    :param connector: opens the stream to a host name and a port of ``hosts``. It is for
-        tests and tunnels. The client then looks up no names, so ``hosts`` cannot be a name of SRV records.
+    :param sasl: the name and the password of a user. The client logs in by SASL DIGEST-MD5 on each
+        connection, before it sends anything else.
+    :param resume: the id and the password of a session to take over. Pass the ``session_timeout`` with which
+        the session was created, because a new leader of the servers uses that timeout (docs/lease.md).
+    :param ssl_context: use TLS. The context decides how the host name is checked.
+    :param connector: opens the stream to a host name and a port of ``hosts``. Tests and tunnels use it. The
+        client then looks up no names, so ``hosts`` cannot be a name of SRV records.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
     :param follow_config: replace the list of servers by the servers of the ensemble's configuration, now and
         whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
     :param read_only: connect to a read-only server too, while no other server answers. Then reads are
         answered, writes raise :class:`NotReadOnlyError`, and the client looks for a full server. The block
-        may begin in this state.
-    :param observer: gets state changes, failed attempts and requests, for metrics.
+        can begin in this state.
+    :param observer: the object that receives state changes, failed attempts and requests, for metrics.
     :param rng: the random numbers for the order of the servers and the pauses between attempts.
     :raises ConnectionLossError: there is no session within ``connect_timeout``.
     :raises AuthFailedError: the first server refuses an identity; or, after a lost connection, a server
-        refuses one and no other server accepts it.
+        refuses an identity and no other server accepts it.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
     :raises ValueError: a parameter has a wrong type or value.
     """
@@ -463,7 +466,8 @@ def retry(zk: ZooKeeper, call: Callable[[ZooKeeper], T], *, policy: Policy | Non
 
         retry(zk, increase, policy=Backoff(tries=5, max_elapsed=30, retry_on=(BadVersionError,)))
 
-    :param call: called with the client that it must use. That client records the writes of the attempt.
+    :param call: a function that is called with the client that it must use. That client records the writes of
+        the attempt.
     :param policy: None for :class:`Backoff` with its defaults. In the example, a lost reply to ``set`` would
         then be raised, because the counter may have been increased.
     :raises Exception: the error of the last attempt, with a note about the attempts and the outcome.

@@ -15,10 +15,10 @@ from .wrapper import ThreadWrapper
 
 
 class Watch(ThreadWrapper, of=TrioWatch):
-    """A one-shot watch, armed by a read. It fires once, at the first change after the read.
+    """A one-shot watch, armed by a read. The watch fires once, at the first change after the read.
 
-    It survives reconnects: a change that happens while the client is disconnected is reported later. You may
-    cancel a wait and wait again. Leaving the block, or :meth:`cancel`, removes the watch:
+    The watch survives reconnects: a change during which the client is disconnected is reported later. You can
+    cancel a wait and wait again. The end of the block, or :meth:`cancel`, removes the watch:
 
         data, stat, watch = zk.get_and_watch("/config")
         with watch:
@@ -28,7 +28,7 @@ class Watch(ThreadWrapper, of=TrioWatch):
     :ivar prefix: the chroot, ``""`` for none.
     :ivar server_path: the path of the znode at the server.
     :ivar event: the event with which it fired; None until then.
-    :ivar cancelled: whether it was cancelled before it fired.
+    :ivar cancelled: whether the watch was cancelled before it fired.
     :raises BadArgumentsError: the path is malformed.
     """
 
@@ -47,14 +47,15 @@ class Watch(ThreadWrapper, of=TrioWatch):
         return self._trio.cancelled
 
     def wait(self) -> Event:
-        """Wait until it fires, and return a :class:`WatchEvent`, or :class:`Missed` if the session expired.
+        """Wait until the watch fires, and return a :class:`WatchEvent`, or :class:`Missed` if the session
+        expired.
 
         :raises ClosingError: the watch was cancelled, or the client was closed.
         """
         return self._call(self._trio.wait)
 
     def cancel(self) -> None:
-        """Remove the watch: from the server, too, if it was the last on this path."""
+        """Remove the watch. The server's watch is removed too if this was the last watch on the path."""
         self._look(self._trio.cancel)
 
     def __enter__(self) -> Self:
@@ -76,10 +77,10 @@ class WatchStream(ThreadWrapper, of=TrioWatchStream):
     * in place of all unread events, when more than ``buffer`` events are unread, or when the paths of the
       unread events have more than 4 Mi characters together.
 
-    The watch is armed before a Missed is delivered, so a read made then leaves no gap.
+    The watch is armed before a Missed is delivered. So a read after the Missed leaves no gap.
 
-    :param buffer: how many unread events are kept.
-    :ivar path: the path that is watched.
+    :param buffer: the number of unread events that are kept.
+    :ivar path: the watched path.
     :ivar prefix: the chroot, ``""`` for none.
     :ivar server_path: the path at the server.
     :raises BadArgumentsError: the path is malformed.

@@ -1,7 +1,7 @@
-"""The checks of the client's arguments, and the errors for wrong ones.
+"""The checks of the client's arguments, and the errors for wrong arguments.
 
-Arguments are checked only where it costs no time: when a client is made, and when an operation could not be
-encoded. In both cases nothing has been sent.
+Arguments are checked only where the check costs no time: when a client is made, and when an operation could
+not be encoded. In both cases nothing has been sent.
 """
 
 from __future__ import annotations
@@ -143,13 +143,13 @@ _ADVICE = {
     "auth": 'as in [("digest", "user:password")]',
     "sasl": 'as in ("user", "password")',
 }
-"""What to do, where the type alone does not say it."""
+"""What to do with a wrong argument, where the expected type alone does not say it."""
 _NOT_SHOWN = ("data", "credential", "auth", "sasl", "resume")
-"""Arguments whose values are not repeated in errors: they may be large or secret."""
+"""The arguments with values that errors do not repeat, because the values may be large or secret."""
 
 
 def complaint(arguments: dict[str, Any]) -> str | None:
-    """Describe the first wrong argument; return None if all are right."""
+    """Describe the first wrong argument; return None if all arguments are right."""
     for name, value in arguments.items():
         test, expected = RULES[name]
         if not test(value):

@@ -1,16 +1,17 @@
-"""Who the client is: credentials, the SASL login, and ACLs that are needed often. No I/O and no clock.
+"""The identities of the client: credentials, the SASL login, and ACLs that are needed often. No I/O and no
+clock.
 
 The rules:
 
-* A connection begins with the SASL login, if there is one. Then all other credentials follow together
-  (sasl.md section 11). Watches are armed last, because a server sends events only to clients that may read
-  the znode.
-* A SASL login takes two rounds. The client sends an empty token, and the server sends a challenge. The
-  client proves that it has the password, and the server proves the same.
-* Any other answer of the server refuses the name and the password. A null token says that the server knows
-  no SASL.
-* The password is never sent. Without TLS, an eavesdropper can still try passwords on what is sent, and can
-  take over the connection after the login.
+* A connection begins with the SASL login, if there is one. After the login the client sends all other
+  credentials together (sasl.md section 11). Watches are armed last, because a server sends events only to
+  clients that may read the znode.
+* A SASL login takes two rounds. The client sends an empty token, and the server sends a challenge. Both the
+  client and the server prove that they have the password.
+* Any other answer of the server means that the server refuses the name and the password. A null token means
+  that the server does not support SASL.
+* The password is never sent. Without TLS, an eavesdropper can still guess passwords from the sent bytes, and
+  can take over the connection after the login.
 """
 
 from __future__ import annotations
@@ -30,20 +31,21 @@ from ..protocol.records import ACL, AuthPacket, GetSASLRequest, Id, ReplyHeader,
 from ..protocol.sasl import MAX_TOKEN, NONCE_COUNT, URI, directives, proof, quoted, secret
 
 CREATOR_ALL_ACL: tuple[ACL, ...] = (ACL(Perms.ALL, Id("auth", "")),)
-"""Everything for the identities of the client that creates the znode, nothing for others. A client without an
-identity gets an :class:`InvalidACLError`."""
+"""All permissions for the identities of the client that creates the znode, and no permissions for other
+clients. A client without an identity gets an :class:`InvalidACLError`."""
 
 
 def make_digest_acl(
     user: str, password: str, perms: Perms = Perms.ALL, *, algorithm: str = "sha1"
 ) -> tuple[ACL, ...]:
-    """Make an ACL for one user. It matches each client that has added the identity
-    ``("digest", "user:password")``.
+    """Make an ACL for one user. The ACL matches each client that has added the identity ``("digest",
+    "user:password")``.
 
-    Join several with ``+``: ``make_digest_acl("ann", "...") + READ_ACL``.
+    Join several ACLs with ``+``: ``make_digest_acl("ann", "...") + READ_ACL``.
 
-    :param algorithm: hashlib's name of the hash; the servers' ``DigestAuthenticationProvider.digestAlg``.
-    :raises ValueError: the name of the user has a colon; or there is no such algorithm.
+    :param algorithm: the name of the hash in hashlib. It must be equal to
+        ``DigestAuthenticationProvider.digestAlg`` of the servers.
+    :raises ValueError: the name of the user has a colon, or the algorithm does not exist.
     """
     if ":" in user:
         raise ValueError(f"the name of a user must not have a colon: {user!r}")
@@ -91,7 +93,7 @@ class SaslLogin:
         self.over = False
 
     def answer(self, token: bytes | None) -> bytes:
-        """Return the answer to a token of the server; nothing after the last token.
+        """Return the answer to a token of the server; no bytes after the last token.
 
         :raises AuthFailedError: the server refuses the login, or does not prove that it has the password.
         """
@@ -118,12 +120,13 @@ class SaslLogin:
             given.setdefault(key, value)  # of several realms the first
         if given.get("algorithm") != b"md5-sess" or not given.get("nonce"):
             raise AuthFailedError(
-                message="the server's challenge is not DIGEST-MD5 (is it GSSAPI?): "
-                "set up DIGEST-MD5 on the server, or leave out sasl"
+                message="the server's challenge is not DIGEST-MD5 (perhaps it is GSSAPI): configure "
+                "DIGEST-MD5 on the server, or leave out sasl"
             )
         if b"auth" not in given.get("qop", b"auth").replace(b" ", b"").split(b","):
             raise AuthFailedError(
-                message="the server asks for a qop that this client does not know: allow qop=auth there"
+                message="the server requires a qop that this client does not support: allow qop=auth on "
+                "the server"
             )
         user, unicode, realm = self._user, "charset" in given, given.get("realm", b"")
         cnonce = self._user.random_bytes(_CNONCE_SIZE).hex().encode()
@@ -133,8 +136,8 @@ class SaslLogin:
             hashed = secret(user.name, text, user.password, unicode=unicode)
         except UnicodeError:
             raise AuthFailedError(
-                message="the name, password or realm has letters that are not in the server's charset: "
-                "use others"
+                message="the name, password or realm has characters that are not in the server's "
+                "charset: use other characters"
             ) from None
         self._expected = b"rspauth=" + proof(hashed, given["nonce"], cnonce, of_client=False)
         said = {
@@ -153,12 +156,12 @@ class SaslLogin:
 
 
 class Authentication:
-    """The requests of one connection, and the answers to them.
+    """The requests for authentication of one connection, and their answers.
 
     :param user: the user who logs in by SASL; None for nobody.
     :param credentials: the other credentials to send.
     :param next_xid: returns the number of the next request.
-    :param send: sends a request: xid, op code, body.
+    :param send: sends a request, given its xid, op code and body.
     """
 
     def __init__(
@@ -181,7 +184,7 @@ class Authentication:
 
     @property
     def over(self) -> bool:
-        """Whether the server has accepted everything."""
+        """Whether the server has accepted the login and all credentials."""
         return self._login is None and not self._unanswered
 
     def expects(self, xid: int) -> bool:
@@ -189,7 +192,7 @@ class Authentication:
         return xid == (AUTH_XID if self._login is None else self._login_xid)
 
     def receive(self, code: int, payload: bytes) -> None:
-        """Take a reply that is expected.
+        """Handle an expected reply.
 
         :raises AuthFailedError: the server refuses the user or a credential.
         :raises JuteError: the reply cannot be read.

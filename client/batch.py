@@ -42,7 +42,7 @@ def _members(operations: Iterable[Operation[Any]]) -> tuple[Operation[Any], ...]
 class _Batch(Operation[list[Any]]):
     """The base of a transaction and of a batch of reads (wire.md section 10).
 
-    :cvar members: the op codes that it may contain.
+    :cvar members: the op codes that it can contain.
     :cvar allowed: their names, for errors.
     """
 
@@ -105,8 +105,8 @@ class _Batch(Operation[list[Any]]):
 
 @attrs.frozen(repr=False)
 class Multi(_Batch):
-    """A transaction: all or nothing, under one zxid. If it fails, the error is that of the operation that
-    failed, and ``index`` is its position.
+    """A transaction: the server executes all operations or none of them, under one zxid. If the transaction
+    fails, the error is the error of the failed operation, and ``index`` is the position of this operation.
 
     The result of a :class:`Create` is its path alone: inside a transaction real servers treat create2 as
     create, and send no Stat (observed with 3.8.0).
@@ -146,14 +146,15 @@ class MultiRead(_Batch):
 
 
 class Transaction:
-    """Operations of which the server carries out all or none.
+    """Operations that the server executes together: all or none of them.
 
         async with zk.transaction() as t:
             t.check("/config", version=3)
             t.create("/jobs/job-", b"...", sequential=True)
         _, path = t.results
 
-    Leaving the block commits, unless an exception leaves it. Without a block, call :meth:`commit`.
+    The end of the block commits the operations, unless the block ends with an exception. Without a block,
+    call :meth:`commit`.
 
     :ivar operations: the operations so far, in order.
     :ivar results: after the commit, the results in order.
@@ -191,7 +192,7 @@ class Transaction:
         self.operations.append(Check(path, version))
 
     async def commit(self) -> list[Any]:
-        """Carry out the operations and return their results in order.
+        """Execute the operations and return their results in order.
 
         :raises ZooKeeperError: the error of the operation that failed; ``index`` is its position.
         """

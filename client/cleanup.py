@@ -1,11 +1,12 @@
-"""Removing, in the background, what cancelled or failed tasks have left behind (recipe-rules.md D.1.7).
+"""The background deletion of znodes that cancelled or failed tasks have left behind (recipe-rules.md D.1.7).
 
 The rules:
 
-* A job is repeated until it is done.
-* It ends with the session in which it was given: an ephemeral znode of that session is gone then, too.
-* It outlives the task that gave it, but not the client. Leaving the client waits for its jobs, at most for
-  ``close_grace`` seconds.
+* A job is repeated until it succeeds.
+* A job ends with the session in which it was begun, because the session's ephemeral znodes are deleted with
+  the session.
+* A job continues after the end of the task that has begun it, but not after the end of the client. The
+  client's block waits for the jobs at its end, for at most ``close_grace`` seconds.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 
 class Background:
-    """Tasks that run until :meth:`cancel`, even if everything around them is cancelled. When the client's
-    block is cancelled from outside, closing the session still needs a connection."""
+    """Tasks that run until :meth:`cancel`, even if everything around them is cancelled. They are needed
+    because a cancelled block of the client still closes the session, which needs a connection."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
@@ -59,7 +60,7 @@ class Background:
             self._scopes.discard(scope)
 
     def cancel(self) -> None:
-        """Cancel all of them."""
+        """Cancel all tasks."""
         for scope in list(self._scopes):
             scope.cancel()
 
@@ -71,7 +72,8 @@ class Job:
     """A job of the cleanup.
 
     :ivar done: set when the job has ended.
-    :ivar error: why it could not be done; None if it was done, or if its session or the client has ended.
+    :ivar error: the error of the job; None if the job has succeeded, or if its session or the client has
+        ended.
     """
 
     def __init__(self) -> None:
@@ -105,7 +107,7 @@ class Jobs:
 
 
 class Cleanup:
-    """Carries out jobs by the rules above. Its methods return at once.
+    """Executes jobs by the rules above. Its methods return at once.
 
     :ivar jobs: counts the jobs.
     """
@@ -135,8 +137,8 @@ class Cleanup:
         return self._start(paths[0], job)
 
     def delete_prefixed(self, parent: str, prefix: str) -> Job:
-        """Delete the children of ``parent`` that this session owns and whose names start with ``prefix``: the
-        way to undo a create that may have been applied.
+        """Delete the children of ``parent`` that this session owns and whose names start with ``prefix``.
+        This undoes a create that may have been applied.
 
         :raises BadArgumentsError: the prefix is neither a str nor None.
         """
@@ -151,7 +153,7 @@ class Cleanup:
         return self._start(parent, job)
 
     def delete_own(self, path: str) -> Job:
-        """Delete a znode if this session owns it: the way to undo a create that names the whole path."""
+        """Delete a znode if this session owns it. This undoes a create that names the whole path."""
 
         async def job() -> None:
             await pass_writes(self._zk)
@@ -166,7 +168,7 @@ class Cleanup:
                 await self._zk.delete(path)
 
     def delete_when_settled(self, pending: Request[tuple[str, Stat]], prefix: str | None = None) -> None:
-        """Delete the znode of a create once its outcome is known.
+        """Delete the znode of a create after the outcome of the create is known.
 
         :param prefix: a prefix that no other name has. If the reply is lost, :meth:`delete_prefixed` finds
             the znode by it.
@@ -183,7 +185,7 @@ class Cleanup:
         pending.on_settled(settled)
 
     async def idle(self) -> None:
-        """Wait until no job is left, of this client and of its views."""
+        """Wait until no job of this client and of its views is left."""
         await self.jobs.idle()
 
     def _start(self, path: str, work: Callable[[], Awaitable[None]]) -> Job:

@@ -3,9 +3,9 @@
 The rules:
 
 * The block begins with a session. Inside it the session is kept as the ``on_expired`` parameter says.
-* Leaving the block, in whatever way, takes at most ``close_grace`` seconds: to finish the cleanup's jobs and
-  to close the session. After that, nothing of the client runs.
-* An exception of the block comes out as it is. An exception of the client's own tasks ends the block.
+* The end of the block takes at most ``close_grace`` seconds, also after an exception. In this time the jobs
+  of the cleanup end, and the session is closed. After that, nothing of the client runs.
+* An exception of the block is raised unchanged. An exception of the client's own tasks ends the block.
 """
 
 from __future__ import annotations
@@ -70,45 +70,45 @@ async def connect(
         async with connect("10.0.0.1:2181,10.0.0.2:2181/app", session_timeout=10) as zk:
             ...
 
-    The block begins when there is a session, and nothing of the client runs after the block. Leaving it
-    closes the session, and the server deletes its ephemeral znodes. Exceptions of the block come out as they
-    are, not in a group.
+    The block begins when there is a session, and nothing of the client runs after the block. The end of the
+    block closes the session, and the server deletes the session's ephemeral znodes. Exceptions of the block
+    are raised unchanged, not in a group.
 
-    When the server says that the session has expired, its ephemeral znodes are gone. Then the block is
-    cancelled, and ``connect`` raises :class:`SessionExpiredError`. With ``on_expired="new_session"`` the
-    block continues: all pending calls raise SessionExpiredError, ``session.generation`` increases by 1, and
-    later calls use a new session.
+    When the server says that the session has expired, the session's ephemeral znodes are already deleted.
+    Then the block is cancelled, and ``connect`` raises :class:`SessionExpiredError`. With
+    ``on_expired="new_session"`` the block continues: all pending calls raise SessionExpiredError,
+    ``session.generation`` increases by 1, and later calls use a new session.
 
     :param hosts: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
-        each round of attempts, and each address of a name counts as a server of its own. Or
-        ``srv+zk://_zookeeper._tcp.example.com/chroot``, or the same with the Java client's ``dns-srv://``:
-        the servers that the SRV records of that name list. They are looked up again for each round, too, and
-        need dnspython.
+        each round of attempts. Each address of a name counts as one server.
+        ``srv+zk://_zookeeper._tcp.example.com/chroot`` means the servers in the SRV records of that name;
+        ``dns-srv://``, the prefix of the Java client, means the same. The records are looked up again for
+        each round too, and need dnspython.
     :param session_timeout: seconds without contact after which the server may end the session. The server may
         choose another timeout: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
-    :param close_grace: seconds that leaving the block may take to finish the cleanup's jobs and to close the
-        session.
+    :param close_grace: the seconds that the end of the block can take to finish the cleanup's jobs and to
+        close the session.
     :param auth: pairs of scheme and credential, as for :meth:`.ZooKeeper.add_auth`.
-    :param sasl: name and password of a user. The client logs in by SASL DIGEST-MD5 on each connection, before
-        it sends anything else.
-    :param resume: id and password of a session to take over. Give the ``session_timeout`` with which it was
-        created: a new leader of the servers uses that timeout (docs/lease.md).
-    :param ssl_context: use TLS. The context says how the host name is checked.
-    :param connector: opens the stream to a host name and a port of ``hosts``. It is for
-        tests and tunnels. The client then looks up no names, so ``hosts`` cannot be a name of SRV records.
+    :param sasl: the name and the password of a user. The client logs in by SASL DIGEST-MD5 on each
+        connection, before it sends anything else.
+    :param resume: the id and the password of a session to take over. Pass the ``session_timeout`` with which
+        the session was created, because a new leader of the servers uses that timeout (docs/lease.md).
+    :param ssl_context: use TLS. The context decides how the host name is checked.
+    :param connector: opens the stream to a host name and a port of ``hosts``. Tests and tunnels use it. The
+        client then looks up no names, so ``hosts`` cannot be a name of SRV records.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
     :param follow_config: replace the list of servers by the servers of the ensemble's configuration, now and
         whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
     :param read_only: connect to a read-only server too, while no other server answers. Then reads are
         answered, writes raise :class:`NotReadOnlyError`, and the client looks for a full server. The block
-        may begin in this state.
-    :param observer: gets state changes, failed attempts and requests, for metrics.
+        can begin in this state.
+    :param observer: the object that receives state changes, failed attempts and requests, for metrics.
     :param rng: the random numbers for the order of the servers and the pauses between attempts.
     :raises ConnectionLossError: there is no session within ``connect_timeout``.
     :raises AuthFailedError: the first server refuses an identity; or, after a lost connection, a server
-        refuses one and no other server accepts it.
+        refuses an identity and no other server accepts it.
     :raises SessionExpiredError: the session has expired, with ``on_expired="cancel"``.
     :raises ValueError: a parameter has a wrong type or value.
     :raises RuntimeError: the caller does not run in trio.
@@ -221,7 +221,7 @@ async def _close(zk: ZooKeeper, machine: SessionMachine, runner: Runner) -> None
 async def _follow_ensemble(zk: ZooKeeper, use: Callable[[Sequence[Host]], Awaitable[None]]) -> None:
     """Keep the list of servers equal to the configuration of the ensemble, until the client ends.
 
-    :param use: called with the servers of each configuration that names any.
+    :param use: called with the servers of each configuration that names servers.
     """
     with suppress(ClosingError, SessionExpiredError, AuthFailedError):  # by wait_connected: the client ends
         while True:

@@ -7,24 +7,25 @@ The phases (wire.md sections 4, 7, 12 and 16):
         v                   v                  v
      EXPIRED             REFUSED            BROKEN        the connection is over: close it
 
-* HANDSHAKE: the ConnectRequest was sent, its answer is awaited. EXPIRED: the server has said that the session
-  is over.
-* AUTHENTICATING: the SASL login and the credentials are sent again, their answers are awaited. REFUSED: the
-  server does not accept one of them.
+* HANDSHAKE: the ConnectRequest was sent, and the client waits for the answer. EXPIRED: the server has said
+  that the session is over.
+* AUTHENTICATING: the SASL login and the credentials are sent again, and the client waits for their answers.
+  REFUSED: the server does not accept the login or one of the credentials.
 * READY: the connection first arms the watches again, and then serves requests. A read-only server
   (ensemble.md section 7) serves only requests that change nothing.
 * BROKEN follows from every phase: the peer is gone, silent, or has broken the protocol.
 
 The rules:
 
-* Replies come in the order of the requests. An ordinary reply whose xid is not that of the oldest request
-  ends the connection: one of the two sides has miscounted.
-* Whatever the peer sends, the worst that follows is the end of this connection.
-* A ping goes out when nothing was sent for 1/3 of the session timeout.
-* The server is given up when nothing came for 2/3 of it, or when nothing that was sent during the whole
-  timeout has been answered.
-* While the lease is kept (lease.py), a ``sync`` goes out whenever an answer of the leader is due. If the
-  server is then silent for 1/4 of the timeout, it is given up: it may be cut off from the leader.
+* Replies come in the order of the requests. If the xid of an ordinary reply is not the xid of the oldest
+  request, the connection ends, because the replies and the requests no longer match.
+* A malformed message of the peer can only end this connection.
+* The client sends a ping when it has sent nothing for 1/3 of the session timeout.
+* The client gives up the server when it has received nothing for 2/3 of the session timeout, or when the
+  server has answered no message that was sent during the whole timeout.
+* While the lease is kept (lease.py), the client sends a ``sync`` whenever an answer of the leader is due. If
+  the server does not answer the ``sync`` for 1/4 of the timeout, the client gives up the server, because the
+  server may be cut off from the leader.
 """
 
 from __future__ import annotations
@@ -69,17 +70,18 @@ from .request import REQUEST_HEADER_SIZE, Request
 from .session_data import NO_PASSWORD, SessionData
 
 _PING_AFTER = 1 / 3
-"""This part of the session timeout, as in the C client."""
+"""A fraction of the session timeout, as in the C client."""
 _SILENCE_LIMIT = 2 / 3
-"""This part of the session timeout, as in all clients. The last third is for finding another server."""
+"""A fraction of the session timeout, as in all clients. In the last third the client must find another
+server."""
 
 
 class Keepalive:
     """The record of the traffic with one server. Times are in seconds of the caller's clock.
 
     :ivar lease: the lease of the session; ``timeout`` is the session timeout, in seconds.
-    :ivar sent_at: when anything was sent last; ``received_at``: when anything came last. The connection sets
-        both as it begins to serve.
+    :ivar sent_at: the time at which the last bytes were sent; ``received_at``: the time at which the last
+        bytes came. The connection sets both times when it begins to serve.
     :ivar pings: whether a ping waits to be sent.
     """
 
@@ -101,7 +103,7 @@ class Keepalive:
         return deadline
 
     def complaint(self, now: float) -> str | None:
-        """Return why to give up the server. None means: keep it, and send what is due."""
+        """Return why to give up the server. None means: keep the server, and send what is due."""
         if now >= self._silence_limit:
             return f"the server was silent for {now - self.received_at:.1f} s"
         if now >= self._acknowledgement_due:
@@ -123,11 +125,11 @@ class Keepalive:
         return self.pings or self._pinged_at is not None
 
     def ping_sent(self, now: float) -> None:
-        """Note that the ping goes out."""
+        """Note that the ping is sent."""
         self.pings, self._pinged_at = False, now
 
     def ping_answered(self, now: float) -> None:
-        """Note that the server has answered it."""
+        """Note that the server has answered the ping."""
         if self._pinged_at is not None:
             self.lease.answered(self._pinged_at, now)
             self._pinged_at = None
@@ -167,13 +169,14 @@ _HANDSHAKE_LIMIT = 1024
 _CONNECT_RESPONSE_SIZE = 36
 """Bytes, without the read-only byte at the end, which may be missing (wire.md section 4.3)."""
 _SEND_CHUNK = 64 * 1024
-"""Requests are joined up to this many bytes for one write, so that the cost of a write is small."""
+"""The number of bytes up to which requests are joined for one write, so that a write costs little for each
+request."""
 _REARM_CHUNK = 128 * 1024
 """Bytes of paths in one request that arms watches again, as in the Java client (wire.md section 16)."""
 _REARM_HEADER = 64
 """Bytes: an upper bound for the parts of a request to arm watches that are not paths."""
 _FRAMES_AT_ONCE = 1000
-"""The largest number of frames taken out of the buffer together."""
+"""The largest number of frames that are taken out of the buffer at once."""
 
 _REQUEST_HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
 _PING = frame(RequestHeader(PING_XID, OpCode.PING).encode())
@@ -200,22 +203,23 @@ _OVER = (Phase.EXPIRED, Phase.REFUSED, Phase.BROKEN)
 
 
 class _ViolationError(Exception):
-    """The peer did something that no server does."""
+    """The peer has broken the protocol."""
 
 
 class Connection:
     """A connection that has just been opened. Times are in seconds of the caller's clock.
 
-    :param probing: only find out whether the session is alive; serve no requests.
-    :param apart: ask a read-only server for a session of its own, because it attaches no other.
+    :param probing: find out only whether the session is alive, and serve no requests.
+    :param apart: request a new session at a read-only server, because a read-only server cannot attach the
+        client's session.
     :ivar phase: see above.
-    :ivar reason: why it is BROKEN, EXPIRED or REFUSED.
+    :ivar reason: the reason why the connection is BROKEN, EXPIRED or REFUSED.
     :ivar heard: whether any byte came.
     :ivar in_flight: requests that were sent and not answered, the oldest first.
-    :ivar ready_since: when it became READY; infinity until then.
-    :ivar read_only: whether the server is read-only. Its sessions are its own: they prove nothing about this
-        client's session.
-    :ivar drained: whether the client has left it without losing a request.
+    :ivar ready_since: the time at which the connection became READY; infinity before.
+    :ivar read_only: whether the server is read-only. A read-only server has its own sessions, which prove
+        nothing about this client's session.
+    :ivar drained: whether the client has left the connection without a lost request.
     """
 
     def __init__(
@@ -332,7 +336,7 @@ class Connection:
             self.end(f"the server broke the protocol: {error}")
         except Exception as error:
             logger.exception(
-                "Closing the connection: the client failed to handle data of the server.  "
+                "The connection is closed, because the client failed to handle data of the server.  "
                 "Please report this as a bug of the client."
             )
             self.end(f"an unexpected error while handling data of the server: {error!r}")
@@ -344,7 +348,7 @@ class Connection:
             self.reason = reason
 
     def leave(self, reason: str) -> None:
-        """End the connection as soon as all requests in flight are answered; send no other."""
+        """End the connection as soon as all requests in flight are answered; send no more requests."""
         self._leaving = reason
         self._leave_when_idle()
 
@@ -375,7 +379,7 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """True if nothing is on its way, and nothing waits to be sent."""
+        """True if no request is in flight, and nothing waits to be sent."""
         return not (
             self.phase is not Phase.READY
             or self.read_only
@@ -427,7 +431,7 @@ class Connection:
         return math.inf if self.over else self._handshake_deadline
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due by now: a ping, a ``sync`` for the lease, or giving up the server."""
+        """Do what is due by now: send a ping or a ``sync`` for the lease, or give up the server."""
         if self.phase is Phase.READY:
             complaint = self._keepalive.complaint(now)
             if complaint is not None:
@@ -444,7 +448,7 @@ class Connection:
         self._control.append(frame(RequestHeader(xid, opcode).encode() + body))
 
     def _handshake(self, payload: bytes, now: float) -> None:
-        """Take the answer to the ConnectRequest (wire.md section 4.3)."""
+        """Handle the answer to the ConnectRequest (wire.md section 4.3)."""
         session = self._session
         if len(payload) < _CONNECT_RESPONSE_SIZE:
             if payload[_REPLY_HEADER.size - 4 :] == _NOT_READ_ONLY:  # ensemble.md section 7.2
@@ -495,7 +499,7 @@ class Connection:
             self._serve(now)
 
     def _authenticated(self, authentication: Authentication, code: int, payload: bytes, now: float) -> None:
-        """Take the answer to one of the requests with which this connection began."""
+        """Handle the answer to one of the requests with which this connection began."""
         try:
             authentication.receive(code, payload)
         except AuthFailedError as error:
@@ -547,7 +551,7 @@ class Connection:
                 lease.prove(proof_sent_at)
 
     def _special_reply(self, xid: int, zxid: int, code: int, payload: bytes, now: float) -> None:
-        """Take a frame with one of the reserved xids (wire.md section 5)."""
+        """Handle a frame with one of the reserved xids (wire.md section 5)."""
         session = self._session
         if xid == WATCH_XID:
             event = WatcherEvent.decode(payload, _REPLY_HEADER.size)
@@ -570,9 +574,9 @@ class Connection:
             raise _ViolationError(f"an unexpected reply with xid {xid}, error {code}")
 
     def _other_reply(self, xid: int, code: int, payload: bytes, now: float) -> None:
-        """Take a reply that is not for the oldest request. It may answer a request of the connection's
-        beginning. Or it overtook other replies: the server answers authentication and refuses requests at
-        once (wire.md section 7). Any other reply is a violation.
+        """Handle a reply that is not the reply to the oldest request. The reply may answer one of the
+        requests with which the connection began. Or the reply overtook other replies: the server answers
+        authentication and refuses requests at once (wire.md section 7). Any other reply is a violation.
         """
         if self._authentication is not None and self._authentication.expects(xid):
             self._authenticated(self._authentication, code, payload, now)

@@ -1,23 +1,24 @@
 """A connection that is handed over to one thread, so that a call costs no switch to another thread.
 
-A thread that makes one call after another pays for two switches of threads with each call: to the client's
-loop, and back. So the loop hands over its connection to such a thread, which sends its requests and
-reads their replies by itself.
+If a thread makes one call after another, each call costs two switches of threads: to the client's loop, and
+back. Therefore the loop hands over its connection to such a thread, which sends its requests and reads the
+replies itself.
 
 The rules:
 
-* A connection is handed over only while its loop waits for I/O, and only if nothing is in flight and
-  nothing must be sent. Whatever wakes the loop (a timer, another caller, a cancelled block), the loop first
-  takes the connection back (:meth:`DirectConnection.take`). So nothing else in the client needs to know of
-  direct connections.
-* The thread makes one exchange at a time, in two steps: it sends the request, and it reads the reply. A
-  handler of a signal that calls the client in between asks the loop.
-* The connection is in the *cell*, a list of at most one item. A step takes the item out, does its system
-  call, notes the outcome, and puts the item back. The loop takes the item out and keeps it. A step is a
-  single call into C, so a signal's handler or KeyboardInterrupt can come before or after the step, but not
-  inside it. So the loop can take the connection at any moment, from a thread that runs, waits, or was
-  stopped, and the outcomes say what has happened.
-* Thread and loop conclude from the same outcomes whose exchange it is (:attr:`Exchange.answered`):
+* A connection is handed over only while its loop waits for I/O, and only if nothing is in flight and nothing
+  must be sent. When the loop wakes, for example for a timer, another caller or a cancelled block, the loop
+  first takes the connection back (:meth:`DirectConnection.take`). Therefore no other part of the client
+  depends on direct connections.
+* The thread makes one exchange at a time, in two steps: it sends the request, and it reads the reply. If a
+  handler of a signal calls the client between the two steps, the loop makes that call.
+* The connection is in the *cell*, a list of at most one item. A step removes the item, makes its system call,
+  notes the outcome, and puts the item back. The loop removes the item and keeps it. A step is a single call
+  into C, so a signal's handler or KeyboardInterrupt can come before or after the step, but not inside it.
+  Therefore the loop can take the connection back at any moment, whether the thread runs, waits, or was
+  stopped. The outcomes say what has happened.
+* The thread and the loop use the same outcomes to decide which side must conclude the exchange
+  (:attr:`Exchange.answered`):
 
   ==============================  ===========================  ==============================================
   outcomes                        the thread                   the loop, if it has taken the connection
@@ -28,11 +29,11 @@ The rules:
   and other bytes, or none        waits for the loop           handles the bytes: an event, a part, the end
   an OSError                      waits for the loop           ends the connection
   ==============================  ===========================  ==============================================
-* A step ends within microseconds, if its thread gets a processor. The loop waits for the step until the
-  lease of the session ends, and then ends the connection. The side that takes the claim of the exchange
-  first concludes the exchange. While the loop waits, it serves no client of the process.
-* A hand-off is short (``HANDOFF_TIME``), because nobody reads while the thread pauses. So an event waits for
-  at most this time.
+* A step ends within microseconds, if its thread gets a processor. The loop waits for the step until the lease
+  of the session ends, and then ends the connection. Only the side that first takes the claim of the exchange
+  concludes the exchange. While the loop waits, it serves no client of the process.
+* A hand-off is short (``HANDOFF_TIME``), because nobody reads the socket while the thread makes no call.
+  Therefore an event waits for at most this time.
 """
 
 from __future__ import annotations
@@ -49,17 +50,16 @@ from ..protocol.constants import INT_MAX
 from .request import REQUEST_HEADER_SIZE, Request
 
 HANDOFF_TIME = 0.01
-"""Seconds. Long enough to make the price of a hand-off, two wake-ups of the loop, small for each of its
-calls."""
+"""Seconds. A hand-off costs two wake-ups of the loop. This time is long enough that the cost for each call is
+small."""
 _LARGEST = 64 * 1024
-"""Bytes: the largest request over a direct connection, and the size of one read. A kernel takes and gives
-this much at once."""
+"""Bytes: the largest request over a direct connection, and the size of one read. The kernel accepts and
+returns this many bytes at once."""
 _LEAST_LOOKS = 2000
-"""The smallest number of looks at the socket for one step, even if the lease is over. A process that was
-stopped continues with a lease
-that is over, and its thread needs time to end the step."""
+"""The smallest number of checks of one step, even if the lease is over. When a stopped process continues, its
+lease is over, but its thread still needs time to end the step."""
 _STEP_PAUSE = 0.0001
-"""Seconds between the first two looks at a step. The pauses grow to ``_LONGEST_PAUSE``."""
+"""Seconds between the first two checks of a step. The pauses grow to ``_LONGEST_PAUSE``."""
 _LONGEST_PAUSE = 0.01
 
 _HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
@@ -67,7 +67,7 @@ _REPLY = struct.Struct(">iiqi")  # the length of the frame, xid, zxid, error
 
 
 class ConnectionSource(Protocol):
-    """A client that can hand over its connection. Its methods are called in its loop."""
+    """A client that can hand over its connection to a thread. Its methods are called in its loop."""
 
     def hand_over(self) -> bool:
         """Hand over the connection, because the loop is about to wait. Returns False if the loop needs it."""
@@ -76,14 +76,14 @@ class ConnectionSource(Protocol):
         """Take the connection back, because the loop continues."""
 
     def end_connection(self, reason: str) -> None:
-        """End the connection, because something wrong came or was done while a thread had it."""
+        """End the connection, because an error happened while a thread had the connection."""
 
 
 class DirectCaller(Protocol):
     """A thread that makes calls. Its methods are called in the loop of the source."""
 
     def offer(self, source: ConnectionSource) -> None:
-        """Have a connection handed over when the loop waits next."""
+        """Offer a connection: the loop hands it over when the loop waits next."""
 
     def withdraw(self, source: ConnectionSource) -> None:
         """Forget an offer."""
@@ -102,11 +102,12 @@ class TakenError(Exception):
 class Exchange:
     """A request over a direct connection, and its reply.
 
-    :ivar outcomes: the outcomes of the steps: the number of bytes that were sent, then the bytes that came. A
-        step that fails leaves its OSError, as the last outcome.
-    :ivar adopt: called in the loop when the loop continues it.
-    :ivar claim: empty once the thread or the loop has concluded that the exchange is over.
-    :ivar sent_at: a time in seconds of ``time.monotonic()``, like ``received_at``.
+    :ivar outcomes: the outcomes of the steps: the number of bytes that were sent, then the bytes that came.
+        If a step fails, its OSError is the last outcome.
+    :ivar adopt: called in the loop when the loop continues the exchange.
+    :ivar claim: a list that is empty after the thread or the loop has concluded the exchange.
+    :ivar sent_at: the time of the last sent bytes, in seconds by ``time.monotonic()``; ``received_at`` is the
+        time of the last received bytes.
     :ivar code: the error code of the reply; ``zxid``: its zxid.
     """
 
@@ -140,7 +141,7 @@ class Exchange:
 
     @property
     def answered(self) -> bool:
-        """True if the whole reply has come, and nothing else."""
+        """True if the whole reply has come, and no other bytes."""
         outcomes = self.outcomes
         if len(outcomes) != 2 or type(outcomes[1]) is not bytes or len(outcomes[1]) < _REPLY.size:
             return False
@@ -163,7 +164,7 @@ class Exchange:
         return bool(self.outcomes) and isinstance(self.outcomes[-1], OSError)
 
     def take_claim(self) -> bool:
-        """Return whether this side is the first to take the claim."""
+        """Return whether this side is the first one that takes the claim."""
         try:
             self.claim.pop()
         except IndexError:
@@ -176,7 +177,8 @@ class DirectConnection:
 
     :param sock: the socket of the connection; it never waits.
     :param xid: the number of the last request.
-    :param request_limit: bytes of the largest request; ``reply_limit``: of the largest reply.
+    :param request_limit: the size of the largest request, in bytes; ``reply_limit``: the size of the largest
+        reply, in bytes.
     :ivar fileno: the file descriptor of the socket.
     :ivar direct_caller: the thread that has the connection.
     :ivar reader: the object that the direct caller waits with; set by the direct caller.
@@ -229,7 +231,7 @@ class DirectConnection:
         return exchange.outcomes[1][4:]  # type: ignore[no-any-return]
 
     def _step(self, exchange: Exchange, function: Callable[[Any], object], argument: object) -> None:
-        """Call a function and note its outcome, if the connection is still here."""
+        """Call a function and note its outcome, if the loop has not taken the connection back."""
         cell, once = self._cell, (argument,)
         try:
             deque(
@@ -255,14 +257,14 @@ class DirectConnection:
 
     @property
     def is_here(self) -> bool:
-        """True if the loop has not taken it. Called by the thread, between its steps."""
+        """True if the loop has not taken the connection. Called by the thread, between its steps."""
         return bool(self._cell)
 
     # --- the loop ----------------------------------------------------------------------------------------
 
     def take(self, lease: float) -> tuple[list[Exchange], Exchange | None]:
-        """Take the connection back. Returns the exchanges that have a reply, and the open one, if there is
-        one.
+        """Take the connection back. Returns the exchanges that have a reply, and the open exchange, if there
+        is one.
 
         :param lease: when the lease of the session ends, in seconds of ``time.monotonic()``.
         """

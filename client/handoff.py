@@ -1,15 +1,14 @@
 """Hands the connection of a client to a thread that makes one call after another.
 
-:mod:`.direct_connection` is what the thread gets.
+:mod:`.direct_connection` has the connection that the thread gets.
 
 The rules:
 
-* A thread is *regular* after a few calls, each of which has begun while nothing else was in flight. Then the
-  connection is offered to it after each reply, for ``HANDOFF_TIME``; the loop hands it over when it waits
-  next.
-* What the thread has done with the connection is noted when the loop takes it back, before the loop does
-  anything else.
-* A client with an observer, a TLS connection or a connector of its own hands over nothing.
+* A thread is *regular* after a few calls that have begun while no other request was in flight. The client
+  then offers the connection to the thread after each reply, for ``HANDOFF_TIME``. The loop hands over the
+  connection when the loop waits next.
+* When the loop takes the connection back, it first notes what the thread has done with the connection.
+* A client with an observer, a TLS connection or its own connector never hands over its connection.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .machine import SessionMachine
 from .request import Request
 
 _REGULAR = 3
-"""After this many calls in sequence, a thread gets the connection."""
+"""The number of calls in sequence after which a thread gets the connection."""
 
 
 class Keeper(Protocol):
@@ -48,7 +47,7 @@ class Keeper(Protocol):
 
 
 class Handoff:
-    """Hands over one connection after the other.
+    """Hands over the client's connections, one after the other.
 
     :ivar asker: the thread that has made the last call; None if it cannot call directly.
     :ivar direct: the connection that is handed over now; None while the loop runs.
@@ -64,7 +63,7 @@ class Handoff:
         self._offering: trio.lowlevel.Task | None = None
 
     async def offer(self) -> None:
-        """Hand over the connection for a while, if a single thread calls, in sequence."""
+        """Hand over the connection for a while, if a single thread makes one call after another."""
         keeper = self._keeper
         asker, self.asker = self.asker, None
         now = trio.current_time()

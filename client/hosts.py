@@ -2,18 +2,19 @@
 
 The rules:
 
-* Each address of a name counts as a server of its own. Names are looked up again for each round of attempts.
-* In place of servers a connect string may have a name whose SRV records list them (:mod:`.srv`). The records
-  are looked up again for each round, too.
-* When the list of servers changes, some clients move, so that all servers have equally many (wire.md section
-  16). The random numbers are an argument.
-* While a read-only server serves the client, the others are asked in turn, one at a time, by the four-letter
-  word ``isro`` on a connection of its own (ensemble.md sections 7 and 13.1). The first is asked after 0.1 s.
-  Each further pause is twice as long, up to 60 s. The first one that answers ``rw`` is taken. All that is as
-  in the Java client.
+* Each address of a name counts as one server. Names are looked up again for each round of attempts.
+* Instead of servers, a connect string can have a name with SRV records that list the servers (:mod:`.srv`).
+  The records are looked up again for each round too.
+* When the list of servers changes, some clients move, so that all servers have equally many clients (wire.md
+  section 16). The source of the random numbers is an argument.
+* While a read-only server serves the client, the client asks the other servers, one at a time, with the
+  four-letter word ``isro`` on a separate connection (ensemble.md sections 7 and 13.1). The first server is
+  asked after 0.1 s. Each further pause is twice as long, up to 60 s. The client moves to the first server
+  that answers ``rw``. The Java client does the same.
 * In the configuration of the ensemble, ``/zookeeper/config``, each line
-  ``server.1=host:2888:3888:participant;0.0.0.0:2181`` is a server. Behind the semicolon is the address for
-  clients. If it has no host, or one that means all addresses, the host of the server counts.
+  ``server.1=host:2888:3888:participant;0.0.0.0:2181`` is a server. The address for clients follows the
+  semicolon. If this address has no host, or has a host that means all addresses, the host of the server is
+  used.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Host:
 
     @property
     def endpoint(self) -> tuple[str, int]:
-        """The part that two names of one server have in common."""
+        """The address and the port. Two names of one server have the same endpoint."""
         return self.address or self.name, self.port
 
     def __str__(self) -> str:
@@ -56,20 +57,20 @@ class Host:
 
 @attrs.frozen
 class Service(Host):
-    """A name whose SRV records list servers."""
+    """A name with SRV records that list servers."""
 
     def __str__(self) -> str:
         return SRV_SCHEMES[0] + self.name
 
 
 SRV_SCHEMES = ("srv+zk://", "dns-srv://")
-"""The prefixes of a name of SRV records. The second one is the Java client's."""
+"""The prefixes of a name of SRV records. The second prefix is the prefix of the Java client."""
 
 
 @attrs.frozen
 class ConnectString:
-    """``host[:port][,host[:port]...][/chroot]``; an IPv6 address needs brackets. Or ``srv+zk://name[/chroot]``
-    for the servers that the SRV records of a name list.
+    """``host[:port][,host[:port]...][/chroot]``; an IPv6 address needs brackets. ``srv+zk://name[/chroot]``
+    means the servers in the SRV records of a name.
 
     :ivar hosts: the servers, or a single :class:`Service`.
     :ivar chroot: the path in front of every path of this client; ``""`` for none.
@@ -134,16 +135,16 @@ def _parse_host(text: str) -> Host:
 
 
 class HostCycle:
-    """Choose the server to try next, and the seconds to wait before (wire.md section 16). The rules:
+    """Choose the next server, and the seconds to wait before the attempt (wire.md section 16). The rules:
 
-    * The servers are shuffled once and tried in turn. So, when a server dies, its clients spread over the
-      others.
-    * A round tries each server once, without pauses. Before the next round comes a pause of random length.
-      The longest possible pause doubles with each round, from 0.05 s to 1 s.
-    * A connection that has proved good ends the round. When it is lost, a new round begins, and its server
-      comes last.
+    * The servers are shuffled once and tried in turn. Therefore the clients of a dead server spread over all
+      other servers.
+    * A round tries each server once, without pauses. A pause of random length is between two rounds. The
+      longest possible pause doubles with each round, from 0.05 s to 1 s.
+    * A connection that has served long enough ends the round. When this connection is lost, a new round
+      begins, with its server as the last one.
 
-    :ivar rounds: how many rounds have begun since a connection proved good.
+    :ivar rounds: the number of rounds since a connection has served long enough.
     """
 
     FIRST_PAUSE = 0.05
@@ -211,8 +212,8 @@ class HostCycle:
         self._left = 0
 
     def next(self) -> tuple[Host, float]:
-        """Return the next server, and how many seconds to wait before it is tried. The first is tried at
-        once."""
+        """Return the next server, and how many seconds to wait before it is tried. The first server is tried
+        at once."""
         pause = 0.0
         if self.starts_round:
             pause = self._rng.uniform(0, self._pause)
@@ -224,7 +225,7 @@ class HostCycle:
         return self._order[-1], pause
 
     def settled(self) -> None:
-        """Note that a connection has served for long enough: the next failure counts as the first."""
+        """Note that a connection has served for long enough. The next failure counts as the first one."""
         self._pause = self.FIRST_PAUSE
         self._left = self.rounds = 0
 
@@ -233,13 +234,13 @@ T = TypeVar("T")
 
 
 def rebalance(old: Sequence[T], new: Sequence[T], current: T, rng: random.Random) -> list[T] | None:
-    """Decide whether a client moves, and where to. The rules are those of the Java client:
+    """Decide whether a client moves, and to which server. The rules are those of the Java client:
 
     * The server is in the new list. If the list has grown, the client moves to an added server with the
-      probability 1 - old/new, else it stays.
-    * The server is not in the new list. If the list has grown, the client moves to an added server. Else it
-      moves to a server that was kept with the probability kept * (old - new) / (new * (old - kept)), and to
-      an added server otherwise.
+      probability 1 - old/new. Otherwise the client stays.
+    * The server is not in the new list. If the list has grown, the client moves to an added server. Otherwise
+      the client moves to a server that was kept with the probability kept * (old - new) / (new * (old -
+      kept)), and to an added server otherwise.
 
     :param old: the present servers; ``new``: the servers of the new list.
     :param current: the server to which the client is connected.
@@ -286,7 +287,8 @@ _NOT_YET = "the look-up of the name has not ended yet"
 class Resolver:
     """Looks up the hosts again for each round of attempts. The rules:
 
-    * Each look-up is a task of its own. One that hangs delays no other, and a host has one at a time.
+    * Each look-up is a separate task. A look-up that hangs delays no other look-up. A host has at most one
+      look-up at a time.
     * A host whose look-up fails or hangs keeps the addresses that it had. A host that never had an address
       stays in the list by its name.
     * The records of a service are looked up before the hosts that they list. If the look-up fails or hangs,
@@ -387,12 +389,12 @@ _LONGEST_PAUSE = 60.0
 _PATIENCE = 1.0
 """Seconds for a server to accept a connection and to answer, as in the Java client."""
 _LONGEST_ANSWER = 100
-"""Bytes. A server that does not allow the word says so in 60."""
+"""Bytes. The answer of a server that does not allow the word has some 60 bytes."""
 
 
 @attrs.frozen
 class ReadWriteProbe:
-    """Asks servers what they are.
+    """Asks servers whether they serve writes.
 
     :ivar open: opens a connection to a server.
     """
@@ -400,7 +402,8 @@ class ReadWriteProbe:
     open: Callable[[Host], Awaitable[trio.abc.Stream]]
 
     async def mode(self, host: Host) -> bytes:
-        """Ask a server: :data:`FULL` or :data:`READ_ONLY`; anything else is neither."""
+        """Ask a server with ``isro``. The answer is :data:`FULL`, :data:`READ_ONLY`, or another text if the
+        server is neither."""
         answer = b""
         with trio.move_on_after(_PATIENCE):
             try:

@@ -1,58 +1,56 @@
-"""Until when the session cannot have ended: the lease. Pure arithmetic: no I/O and no clock.
+"""The lease: the time until which the session cannot have ended. Pure arithmetic: no I/O and no clock.
 
-The end of a session. Only the leader of the ensemble ends a session: when it has heard nothing of the session
-for the session timeout ``T``. A new leader gives every session the full timeout that it was created with,
-from the moment at which it begins to serve. The leader hears of its own clients directly. For the clients of
-a follower it hears through that follower: the leader pings its followers every half tick, and each follower
-answers with a *report*, the sessions that it has heard of since its last report.
+The end of a session. Only the leader of the ensemble ends a session. It does so when it has heard nothing of
+the session for the session timeout ``T``. A new leader gives every session the full timeout that it was
+created with, from the moment at which it begins to serve. The leader hears of its own clients directly. It
+hears of the clients of a follower through the follower. The leader pings its followers every half tick. Each
+follower answers with a *report*: the sessions that the follower has heard of since its last report.
 
 What an answer proves:
 
-* A ping or a read: that *this server* has heard from us. A follower that is cut off from its leader keeps
-  answering both, while the leader hears nothing of the session and ends it.
-* A handshake: that the leader has heard from us. A new session is a transaction, and a known one is looked up
-  at the leader, which counts as a sign of life.
-* A write that succeeded, or a ``sync``: that the request has been to the leader and back. It does not prove
-  that anything was reported: a request is no sign of life at the leader. Nor does a ``sync`` ask whether the
-  session is alive.
+* The answer to a ping or a read proves that *this server* has heard from us. A follower that is cut off from
+  its leader still answers pings and reads, while the leader hears nothing of the session and ends it.
+* The answer to a handshake proves that the leader has heard from us. A new session is a transaction. A known
+  session is looked up at the leader, which counts as a sign of life.
+* The answer to a successful write or a ``sync`` proves that the request has reached the leader. It does not
+  prove that the session was reported: a request is no sign of life at the leader, and a ``sync`` does not
+  check whether the session is alive.
 
-The rule. The lease ends at ``m + T``. ``m`` is the time at which the handshake was sent; or the time at
-which a message was sent that the present server had answered by the time ``a``, if the same connection also
-brought the answer to a write or a ``sync`` that was sent at ``a + REPORTED`` or later.
+The rule: the lease ends at ``m + T``. ``m`` is the time at which the handshake was sent. It can also be the
+time at which a later message was sent, if the same connection has answered both this message, at the time
+``a``, and a write or a ``sync`` that was sent at ``a + REPORTED`` or later.
 
 Why. The answer to the write comes down the stream in which the leader also sends its pings to the follower.
-``REPORTED`` is longer than 0.5 ticks, so the leader has put a ping into that stream after ``a`` and
-before the answer. The follower had received the client's message by ``a``. So its report of that ping names
-our
-session, and it sends the report before it passes the answer on to us. (If the ping took less than a twelfth
-of ``T``, the report was sent even before our request, in the same stream: the leader had it when it answered.
-A slow link, as long as all messages take equally long, changes nothing.) The leader takes the report at or
-after ``m``, and waits for ``T`` from then on. A new leader's deadline is later still.
+``REPORTED`` is longer than 0.5 ticks, so the leader has put a ping into that stream after ``a`` and before
+the answer. The follower had received the client's message by ``a``. Therefore the report that answers that
+ping names our session, and the follower sends the report before it sends the answer to us. (If the ping took
+less than 1/12 of ``T``, the follower sent the report even before our request, in the same stream, so the
+leader had the report when it answered. A slow link changes nothing if all messages take equally long.) The
+leader takes the report at or after ``m``, and waits for ``T`` from then on. A new leader's deadline is later
+still.
 
 ``T`` is the shortest timeout that servers have granted the session. Servers with other limits may grant a
 longer timeout at the next handshake, but a new leader does not know it.
 
 Faults, one at a time:
 
-* A follower is cut off from its leader, in one direction or both, killed, or stopped; a client is cut off or
-  stopped: no more answers to writes, and the lease stays where it is. The follower reported the answered
-  requests before the fault.
-* A follower or a leader continues after a stop: the pings that were held up are answered at once. Their
-  reports reach the leader some ms after the first answer to the client. The session was not over when that
-  answer
-  came, or the lease would have been over too. The margin that users of the lease take off covers the ms.
-* A leader is cut off from its followers, or continues after a stop in which it was replaced: it still answers
-  each ``sync`` and handshake of its own clients, for at most ``syncLimit`` + 1 ticks after the cut, and one
-  tick after the stop.
-  The new leader began later than ``syncLimit`` ticks after the cut (less 0.5 ticks), and waits for ``T``,
-  at least 2 ticks, from there. So the client is disconnected before the session can end, and attaches to
-  the new leader.
+* A follower is killed, stopped, or cut off from its leader in one or both directions; or a client is cut off
+  or stopped. The client then gets no more answers to writes, so the lease does not move. The follower
+  reported the answered requests before the fault.
+* A follower or a leader continues after a stop. The delayed pings are answered at once. Their reports reach
+  the leader some ms after the first answer to the client. The session was alive when that answer came;
+  otherwise the lease would have been over too. The margin that users of the lease subtract covers these ms.
+* A leader is cut off from its followers, or continues after a stop in which it was replaced. It still answers
+  each ``sync`` and handshake of its own clients, for at most ``syncLimit`` + 1 ticks after the cut, or for 1
+  tick after the stop. The new leader begins no earlier than ``syncLimit`` - 0.5 ticks after the cut, and then
+  waits for ``T``, at least 2 ticks. Therefore the client is disconnected before the session can end, and
+  attaches to the new leader.
 
-``T`` must be at least two ticks, as it is unless ``minSessionTimeout`` was set lower: then a half tick is
-at most a quarter of ``T``, and ``REPORTED``, a third, leaves a twelfth for a leader that pings late. (An
-observer that follows a follower, by ``observerMasterPort``, reports to that one, which reports to the
-leader: a tick in all, so ``T`` must be at least four.) Clocks must run at the same rate, which a machine that
-is suspended does not do.
+``T`` must be at least 2 ticks, which is the default of ``minSessionTimeout``. Then half a tick is at most 1/4
+of ``T``. ``REPORTED`` is 1/3 of ``T``, so 1/12 of ``T`` is left for a leader that pings late. (With
+``observerMasterPort`` an observer can follow a follower. It reports to the follower, which reports to the
+leader. Both reports take up to 1 tick together, so ``T`` must then be at least 4 ticks.) All clocks must run
+at the same rate. The clock of a suspended machine does not.
 """
 
 from __future__ import annotations
@@ -72,29 +70,31 @@ PROOFS = with_flags(Flags.TAKES_ZXID | Flags.IN_MULTI) - {CLOSE_SESSION} | {OpCo
 
 # Parts of the session timeout:
 REPORTED = 1 / 3
-"""After this time the leader knows what a follower has answered."""
+"""The time after which the leader has received the report of an answered request."""
 PROOF_PERIOD = 1 / 5
 """The longest time between two answers of the leader."""
 PROOF_GAIN = 1 / 8
-"""The next answer is due earlier if it moves the deadline by this much."""
+"""The next answer is due earlier if it extends the deadline by this time."""
 PROOF_PAUSE = 1 / 24
-"""The pause after a ``sync`` that the server refused: a server in trouble gets at most 24 per timeout."""
+"""The pause after a refused ``sync``. An overloaded server therefore gets at most 24 of them in a session
+timeout."""
 PROOF_LIMIT = 1 / 4
-"""A server may leave a ``sync`` unanswered for this time. Then there is still time to find another server."""
+"""The time for which a server can leave a ``sync`` unanswered. Then there is still time to find another
+server."""
 _SHORT = 1 / 5
-"""The lease gets shorter than this only if the leader does not answer. With the usual margin, a lock is lost
-1/10 of the timeout later."""
+"""The lease becomes shorter than this time only if the leader does not answer. With the usual margin, a lock
+is lost 1/10 of the timeout later."""
 _SPACING = 1 / 24
-"""After a noted answer, no answer is noted for this time. This bounds the list."""
+"""The time after a noted answer in which no other answer is noted. This bounds the list."""
 
 
 class Lease:
     """The lease of one session. Times are in seconds of the caller's clock.
 
     :ivar timeout: the shortest session timeout that servers have granted the session.
-    :ivar deadline: the session cannot have ended before; minus infinity without a session.
+    :ivar deadline: the time before which the session cannot have ended; minus infinity without a session.
     :ivar acknowledged: the time at which the latest answered message was sent.
-    :ivar proof_due: when to ask the leader again, if the lease is kept.
+    :ivar proof_due: the time of the next question to the leader, if the lease is kept.
     :ivar warned: whether the user was informed that this lease is nearly over.
     """
 
@@ -110,12 +110,12 @@ class Lease:
 
     @property
     def kept(self) -> bool:
-        """True if the client is to keep the lease from ending."""
+        """True if the client must keep the lease from ending."""
         return bool(self._keepers)
 
     def keep(self, moved: Callable[[], object], now: float) -> None:
-        """Keep the lease from ending, as far as the servers allow, until :meth:`release`. A lease that is
-        short now is no reason to warn: nobody has kept it so far.
+        """Keep the lease from ending, as far as the servers allow, until :meth:`release`. No warning is
+        logged if the lease is short now, because it was not kept so far.
 
         :param moved: called after each change of ``deadline``; it must not raise.
         """
@@ -123,7 +123,7 @@ class Lease:
         self.warned = self.warned or now >= self.short_at
 
     def release(self, moved: Callable[[], object]) -> None:
-        """Take :meth:`keep` back. To call it again does nothing."""
+        """Take :meth:`keep` back. A second call does nothing."""
         self._keepers.pop(moved, None)
 
     @property
@@ -175,8 +175,8 @@ class Lease:
         self._plan()
 
     def disconnected(self) -> None:
-        """Note that the connection is gone. Its answers prove nothing about the reports of the next
-        server."""
+        """Note that the connection is gone. The answers of this server prove nothing about the reports of the
+        next server."""
         self._answered.clear()
 
     def ended(self) -> None:
@@ -187,8 +187,8 @@ class Lease:
         self._move(-math.inf)
 
     def _plan(self) -> None:
-        """Set when the next answer of the leader is due: as soon as it proves that a later message was
-        reported."""
+        """Set the time at which the next answer of the leader is due: as soon as the answer proves that a
+        later message was reported."""
         timeout = self.timeout
         self.proof_due = self._proved + PROOF_PERIOD * timeout
         for sent, answered in self._answered:
@@ -207,8 +207,8 @@ class LeaderSync:
     """The ``sync`` requests of one connection that keep a lease. Times are in seconds of the caller's clock.
 
     :ivar unsent: whether a ``sync`` waits to be sent.
-    :ivar asked_at: the time at which the last proof was asked for; at first the time at which the connection
-        began to serve.
+    :ivar asked_at: the time at which the last ``sync`` was requested; at first the time at which the
+        connection began to serve.
     """
 
     def __init__(self, now: float) -> None:
@@ -218,11 +218,11 @@ class LeaderSync:
 
     @property
     def _wanted(self) -> bool:
-        """True if no ``sync`` is on its way."""
+        """True if no ``sync`` is in flight."""
         return self._last is None or self._last.settled
 
     def due(self, lease_due: float, timeout: float) -> float:
-        """Return the time at which to ask; infinity while a ``sync`` is on its way.
+        """Return the time at which to send a ``sync``; infinity while a ``sync`` is in flight.
 
         :param lease_due: when the lease needs the next answer.
         """
@@ -239,7 +239,7 @@ class LeaderSync:
         self.unsent = True
 
     def send(self, xid: int, now: float) -> tuple[Request[Any], bytes]:
-        """Return the ``sync`` that was asked for, and its frame."""
+        """Return the requested ``sync`` and its frame."""
         proof = self._last
         assert proof is not None
         self.unsent = False

@@ -1,7 +1,7 @@
 """One session with the service, over one connection after another. No I/O and no clock.
 
-The caller opens connections and moves bytes. It says what time it is (in seconds, of any monotonic clock) and
-asks when to come back:
+The caller opens connections and moves bytes. It passes the time (in seconds, by any monotonic clock), and
+asks for the next deadline:
 
     machine.connection_made(now)              a connection is open
     machine.receive_data(data, now)           bytes came in
@@ -14,14 +14,13 @@ The rules:
 
 * Only the server ends a session. Until a server says "expired", the session may be alive, and the client
   attaches to it again.
-* Requests are sent in the order in which they were submitted. A request submitted while there is no
-  connection waits for one, at most for the session timeout.
+* Requests are sent in the order in which they were submitted. A request that is submitted without a
+  connection waits for a connection, at most for the session timeout.
 * A read-only server has sessions of its own. While a read-only server serves the client, its session stays
   unchanged, and the next full server attaches it again. Requests that need the leader fail at once.
 * When a serving connection ends, every write in flight fails, and so does every write behind them in the
-  queue. A program that pipelines A and B must never see B applied without A. Reads go back to the queue.
-  They fail
-  if there is no connection for the session timeout.
+  queue. A program that pipelines A and B must never see B applied without A. Reads go back to the queue. The
+  reads fail if there is no connection for the session timeout.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class SessionState(enum.Enum):
 
 
 UNSERVED = (SessionState.CONNECTING, SessionState.SUSPENDED)
-"""The states in which the client tries to be served."""
+"""The states in which the client tries to connect."""
 SERVED = (SessionState.CONNECTED, SessionState.CONNECTED_READ_ONLY)
 _OPEN = (*UNSERVED, *SERVED)
 
@@ -72,14 +71,16 @@ class SessionMachine:
     """The state of a session.
 
     :ivar data: the state that one connection leaves to the next.
-    :ivar generation: 1 for the first session, one more for each that replaces an expired one.
+    :ivar generation: the number of the session: 1 for the first session, and 1 more for each session that
+        replaces an expired one.
     :ivar on_state_change: called with each new state.
     :ivar on_lease_short: called when the lease is nearly over and is kept.
-    :ivar fatal: why there will never be a session; None as long as there may be one.
-    :ivar refusal: a server has refused an identity since the last connection that served; None if none has.
+    :ivar fatal: the error if there will never be a session; None while a session is possible.
+    :ivar refusal: the error if a server has refused an identity since the last connection that served; None
+        if no server has.
     :ivar dismissed: whether the last server may be one that serves only its own, read-only sessions. Such a
         server says so, or closes the connection without sending a byte.
-    :ivar peer: the name of the server, for errors; ``""`` if the caller does not say.
+    :ivar peer: the name of the server for errors; ``""`` if it is unknown.
     :ivar why: why the last connection, or the last attempt to open one, failed.
     """
 
@@ -100,7 +101,7 @@ class SessionMachine:
 
     @property
     def reason(self) -> str:
-        """Which server failed last, and why."""
+        """The server that failed last, and the reason."""
         return f"{self.peer}: {self.why}" if self.peer else self.why
 
     @property
@@ -121,7 +122,7 @@ class SessionMachine:
         :raises ClosingError: after :meth:`close`.
         :raises SessionExpiredError: after the end of the session.
         :raises BadArgumentsError: the request is larger than the limit.
-        :raises NotReadOnlyError: it needs the leader, and the server is read-only.
+        :raises NotReadOnlyError: the request needs the leader, but the server is read-only.
         """
         if not self.accepting:
             raise self._refusal(request.path)
@@ -152,7 +153,7 @@ class SessionMachine:
         return request
 
     def withdraw(self, request: Request[Any]) -> bool:
-        """Take back a request that is still in the queue: it fails as not sent. Returns False if the request
+        """Withdraw a request that is still in the queue: it fails as not sent. Returns False if the request
         was sent or is settled."""
         if request.settled or request.xid:
             return False
@@ -160,8 +161,8 @@ class SessionMachine:
         return True
 
     def close(self) -> Request[None]:
-        """Ask the server to end the session, after everything submitted before. Nothing can be submitted
-        any more. The state is CLOSED once the returned request is settled; :meth:`abandon` stops the wait."""
+        """Ask the server to end the session, after everything submitted before. Nothing can be submitted any
+        more. The state is CLOSED when the returned request is settled. :meth:`abandon` stops the wait."""
         if self._close_request is None:
             self._close_request = Request(OpCode.CLOSE_SESSION)
             self._close_request.on_settled(lambda request: self.abandon())
@@ -190,7 +191,7 @@ class SessionMachine:
         self._set_state(SessionState.CONNECTING)
 
     def _refusal(self, path: str | None) -> ZooKeeperError:
-        """Why nothing can be submitted."""
+        """Return the error that says why nothing can be submitted."""
         if self.fatal is not None:
             return self.fatal
         if self.state is SessionState.EXPIRED:
@@ -218,7 +219,7 @@ class SessionMachine:
     def connection_made(self, now: float, *, apart: bool = False) -> None:
         """Note that a connection is open.
 
-        :param apart: ask a read-only server for a session of its own.
+        :param apart: request a new session at a read-only server.
         """
         self._connection = Connection(self.data, now, probing=self._probing and not apart, apart=apart)
 
@@ -228,7 +229,7 @@ class SessionMachine:
         return self._connection is not None and self._connection.has_data_to_send
 
     def data_to_send(self, now: float) -> bytes:
-        """Return the bytes to write now. Ask again after writing them."""
+        """Return the bytes to write now. Call the method again after these bytes are written."""
         return self._connection.data_to_send(now) if self._connection is not None else b""
 
     def receive_data(self, data: bytes, now: float) -> bool:
@@ -263,7 +264,7 @@ class SessionMachine:
 
     @property
     def is_quiet(self) -> bool:
-        """True if the connection serves, and nothing is on its way."""
+        """True if the connection serves, and no request is in flight."""
         served = self.state is SessionState.CONNECTED and self.accepting
         return served and self._connection is not None and self._connection.is_quiet
 
@@ -373,7 +374,7 @@ class SessionMachine:
             request.fail(ConnectionLossError(request.path, message, sent=request.sent))
 
     def _first_waiting(self) -> Request[Any] | None:
-        """Return the first request of the queue. No other request gives up earlier."""
+        """Return the first request of the queue. No other request has an earlier deadline."""
         outbox = self.data.outbox
         while outbox and outbox[0].settled:
             outbox.popleft()
@@ -413,5 +414,5 @@ class SessionMachine:
 
 
 def _is_overdue(request: Request[Any], now: float) -> bool:
-    """Return whether a request has waited for a connection as long as it may."""
+    """Return whether a request has waited for a connection for the whole allowed time."""
     return request.give_up_at is not None and now >= request.give_up_at

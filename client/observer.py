@@ -1,4 +1,4 @@
-"""What the client reports: to the log, to an observer of the user, and to streams of state changes.
+"""The reports of the client: to the log, to an observer of the user, and to streams of state changes.
 
 The rules:
 
@@ -38,7 +38,7 @@ class StateChange:
 
     :ivar state: the new state.
     :ivar previous: the state before.
-    :ivar seconds: how long the previous state has lasted.
+    :ivar seconds: the duration of the previous state, in seconds.
     :ivar at: the time of the change, by ``trio.current_time()``, in seconds.
     :ivar session_id: the id of the session; 0 without a session.
     :ivar generation: the number of the session: 1 for the first one, and 1 more for each session that
@@ -46,7 +46,8 @@ class StateChange:
     :ivar observer: the user's observer; None if there is none, and requests need not be followed.
     :ivar server: the server of the present connection, or of the last one.
     :ivar reason: why the last connection, or the last attempt to open one, ended.
-    :ivar error: for the state CLOSED: why the client has given up; None if the program closed it.
+    :ivar error: for the state CLOSED: the error for which the client has given up; None if the program closed
+        the client.
     """
 
     state: SessionState
@@ -61,8 +62,8 @@ class StateChange:
 
 
 class Observer:
-    """The base of a hook for metrics: override what you need, and give ``connect`` an instance as
-    ``observer``. The methods are called in the client's own tasks, and must return at once."""
+    """The base class of a hook for metrics. Override the methods that you need, and pass an instance to
+    ``connect`` as ``observer``. The methods are called in the client's own tasks, and must return at once."""
 
     def state_changed(self, change: StateChange) -> None:
         """Called with each new state of the session."""
@@ -136,7 +137,7 @@ class Reporter:
         self._tell(lambda observer: observer.lease_short(left))
 
     def follow(self, request: Request[Any], observer: Observer) -> None:
-        """Let the user's observer get the outcome of a request that is submitted now."""
+        """Pass the outcome of a request that is submitted now to the user's observer."""
         began = trio.current_time()
 
         def settled(request: Request[Any]) -> None:
@@ -150,7 +151,9 @@ class Reporter:
             try:
                 call(observer)
             except Exception:
-                logger.exception("The observer %r must not raise. Catch this in the observer.", observer)
+                logger.exception(
+                    "The observer %r must not raise. Handle the exception in the observer.", observer
+                )
 
 
 _log = logging.getLogger(__package__)
@@ -222,7 +225,8 @@ class Log(Observer):
     def lease_short(self, seconds: float) -> None:
         """Log that the lease is nearly over."""
         _log.warning(
-            "The lease %s %.1f s%s, and with it what is held: the leader of the servers has not answered. "
+            "The lease %s %.1f s%s, and locks and other holds end with the lease: the leader of the "
+            "servers has not answered. "
             "Check the connection and the load of the servers.",
             *(("ends in", seconds, "") if seconds >= 0 else ("ended", -seconds, " ago")),
         )

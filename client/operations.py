@@ -1,9 +1,9 @@
 """Operations as values: how a request is encoded, and what its result is.
 
-The methods of :class:`.ZooKeeper` are built on them, and so are transactions, batched reads and pipelining:
+The methods of :class:`.ZooKeeper`, transactions, batched reads and pipelining use these values:
 ``zk.multi([Check("/a", 3), SetData("/b", b"...")])``, ``zk.submit(GetChildren("/jobs"))``.
 
-Paths are the client's own, below its chroot; ``prefix`` is the chroot, ``""`` for none.
+Paths are the paths at the client, below its chroot. ``prefix`` is the chroot, or ``""`` without one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REPLY_HEADER_SIZE = 16
 
 
 def server_path(prefix: str, path: str) -> str:
-    """Convert a path of the client to that of the server.
+    """Convert a path of the client to the path at the server.
 
     :raises BadArgumentsError: the path is malformed.
     """
@@ -56,14 +56,15 @@ def server_path(prefix: str, path: str) -> str:
 
 
 def client_path(prefix: str, path: str) -> str:
-    """Convert a path of the server to that of the client."""
+    """Convert a path of the server to the path at the client."""
     return path[len(prefix) :] or "/" if prefix else path
 
 
 def as_bytes(data: bytes | None) -> bytes | None:
     """Convert data to bytes.
 
-    :raises TypeError: the data is neither bytes nor a buffer of bytes: its length may not be its size.
+    :raises TypeError: the data is neither bytes nor a buffer of bytes, so its length may not be its size in
+        bytes.
     """
     if data is None or type(data) is bytes:
         return data
@@ -85,13 +86,14 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
 class Operation(Generic[T]):
     """One operation; ``T`` is the type of its result.
 
-    Its records are in the row of its op code in :mod:`pyzk.protocol.operations`. Its result is what the
-    response record holds: the only field, or a tuple of all.
+    Its records are in the row of its op code in :mod:`pyzk.protocol.operations`. Its result is the content of
+    the response record: the only field, or a tuple of all fields.
 
     :ivar opcode: the row of the table.
     :ivar path: the path that errors name.
-    :cvar idempotent: whether the client itself may repeat the operation when the reply is lost.
-    :cvar advice: texts for errors that this operation can explain, by error code; braces name its fields.
+    :cvar idempotent: whether the client itself can repeat the operation when the reply is lost.
+    :cvar advice: texts for errors that this operation can explain, by error code. Braces in a text name
+        fields of the operation.
     """
 
     __slots__ = ()
@@ -101,7 +103,7 @@ class Operation(Generic[T]):
     path: str
 
     def _request(self, prefix: str) -> Record | None:
-        """Make the record behind the request header; None if the header stands alone.
+        """Make the record that follows the request header; None if there is no record.
 
         :raises BadArgumentsError: the path is malformed.
         """
@@ -137,7 +139,7 @@ class Operation(Generic[T]):
         return shown
 
     def _encode(self, prefix: str) -> bytes:
-        """Encode the bytes behind the request header.
+        """Encode the bytes that follow the request header.
 
         :raises BadArgumentsError: an argument cannot be encoded; the error names it.
         """
@@ -173,9 +175,7 @@ class _Command(Operation[None]):
 
 # --- writes ---------------------------------------------------------------------------------------------
 
-_VERSION_ADVICE = {
-    BadVersionError.code: "the data does not have version {0.version} (any more); read the znode again"
-}
+_VERSION_ADVICE = {BadVersionError.code: "the data does not have version {0.version}; read the znode again"}
 
 
 @attrs.frozen(repr=False)
@@ -196,13 +196,14 @@ class Delete(_Versioned):
 
     __slots__ = ()
     advice = MappingProxyType(
-        _VERSION_ADVICE | {NotEmptyError.code: "the znode has children (recursive=True deletes them, too)"}
+        _VERSION_ADVICE | {NotEmptyError.code: "the znode has children (recursive=True deletes them too)"}
     )
     opcode = OpCode.DELETE
 
 
 class Check(_Versioned):
-    """Part of a transaction only: the znode exists, with this version of its data."""
+    """A check that the znode exists and that its data has this version. It can only be part of a
+    transaction."""
 
     __slots__ = ()
     opcode = OpCode.CHECK
@@ -210,7 +211,7 @@ class Check(_Versioned):
 
 @attrs.frozen(repr=False)
 class SetData(Operation[Stat]):
-    """Replace the data if they have this version (-1: any); the result is the new Stat."""
+    """Replace the data if it has this version (-1: any); the result is the new Stat."""
 
     path: str
     data: bytes | None
@@ -270,7 +271,7 @@ class _Read(Operation[T]):
 
 @attrs.frozen(repr=False)
 class _WatchableRead(Operation[T]):
-    """A read that may arm a watch."""
+    """A read that can arm a watch."""
 
     path: str
     watch: bool = False
@@ -334,7 +335,7 @@ class GetAllChildrenNumber(_Read[int]):
 
 class GetEphemerals(_Read[list[str]]):
     """The paths of this session's ephemeral znodes that begin with a string. The server compares strings, not
-    paths: ``/a`` finds ``/ab``, too. Paths outside the chroot are left out."""
+    paths: ``/a`` also finds ``/ab``. Paths outside the chroot are left out."""
 
     __slots__ = ()
     opcode = OpCode.GET_EPHEMERALS
@@ -345,7 +346,7 @@ class GetEphemerals(_Read[list[str]]):
 
 
 class Sync(_Read[None]):
-    """Wait until the server has everything that was committed when this was asked."""
+    """Wait until the server has applied everything that was committed when the request was made."""
 
     __slots__ = ()
     opcode = OpCode.SYNC
@@ -423,12 +424,13 @@ class Create(Operation[tuple[str, Stat]]):
     """Create a znode; the result is its path and its Stat.
 
     :param data: None for data that is null, which reads as None and not as ``b""``.
-    :param acl: everything for everyone if None.
+    :param acl: None gives everyone all permissions.
     :param ephemeral: the server deletes the znode when the session ends.
-    :param sequential: the server appends a number of ten digits to the name, higher than any before.
-    :param container: the server deletes the znode some time after its last child.
-    :param ttl: seconds after which the server deletes the znode if it has no children and was not changed;
-        servers must be configured to allow it (``zookeeper.extendedTypesEnabled``).
+    :param sequential: the server appends a number of ten digits to the name. The number is higher than all
+        earlier numbers.
+    :param container: the server deletes the znode some time after the deletion of its last child.
+    :param ttl: seconds after which the server deletes the znode if it has no children and was not changed.
+        The servers must allow TTL znodes (``zookeeper.extendedTypesEnabled``).
     :raises ValueError: the options exclude each other.
     :raises BadArgumentsError: ``ttl`` is not a number above 0.
     :ivar milliseconds: the ``ttl`` in milliseconds; 0 for none.
@@ -495,7 +497,7 @@ class Create(Operation[tuple[str, Stat]]):
 
 
 def created_path(response: r.CreateResponse | r.Create2Response, prefix: str) -> str:
-    """Convert the path of a new znode to that of the client.
+    """Convert the path of a new znode to the path at the client.
 
     :raises JuteError: the znode is not below the chroot.
     """

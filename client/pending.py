@@ -1,7 +1,7 @@
-"""Waiting for a request: the only place where tasks and requests meet.
+"""Waits for requests. Only this module connects tasks and requests.
 
-Most methods of the client wait for requests and for nothing else. Such a coroutine needs no task:
-:class:`Taskless` runs it. So the APIs for threads and for asyncio pay for no switch of tasks.
+Most methods of the client wait only for requests. Such a coroutine needs no task:
+:class:`Taskless` runs it. Therefore the APIs for threads and for asyncio need no switch of tasks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pending(Request[T]):
         return f"<Pending {OpCode(self.opcode).word} {self.path}, {outcome}>"
 
     async def wait(self) -> T:
-        """Wait for the result. Cancelling stops the wait, not the operation: any task may wait again.
+        """Wait for the result. Cancellation stops the wait, not the operation. Any task can wait again.
 
         :raises ZooKeeperError: the operation has failed.
         """
@@ -51,19 +51,19 @@ class Pending(Request[T]):
 
 
 def runs_in_task() -> bool:
-    """Return whether the caller is a task, which may be cancelled, and not a :class:`Taskless`."""
+    """Return whether the caller is a task, which can be cancelled, and not a :class:`Taskless`."""
     return not thread.taskless
 
 
 def sends_itself() -> bool:
-    """Return whether the caller is a thread that sends its requests itself."""
+    """Return whether the calling thread sends its requests itself."""
     return thread.sends
 
 
 async def wait_settled(request: Request[Any], on_cancel: Callable[[Request[Any]], object] | None) -> None:
     """Wait until a request is settled.
 
-    :param on_cancel: called with the request if this task is cancelled before.
+    :param on_cancel: called with the request if this task is cancelled before the request is settled.
     """
     if thread.taskless:
         if not request.settled:
@@ -125,7 +125,8 @@ class Taskless:
         self._coroutine.close()
 
     def cancel(self, error: BaseException) -> None:
-        """Raise an error in the coroutine, in place of the wait. Nothing happens if it has ended."""
+        """Raise an error in the coroutine, in place of the wait. Nothing happens if the coroutine has
+        ended."""
         waits_for = self._waits_for
         if waits_for is not None:
             waits_for.request.forget(self._go_on)

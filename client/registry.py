@@ -1,21 +1,21 @@
-"""The events that watches report, and the client's half of the watches: the registry. No I/O.
+"""The events that watches report, and the registry, which is the client's part of the watches. No I/O.
 
-The server keeps one watch for each connection, path and kind, however many local users it has. This registry
-shares the watch between its users, hands out the events, arms the watches again after a reconnect, and has
-the server remove a watch when the last user has gone.
+The server keeps one watch for each connection, path and kind, for any number of local users. This registry
+shares the watch between its users, delivers the events, and arms the watches again after a reconnect. When
+the last user of a watch has left, the registry makes the server remove the watch.
 
 Three facts shape it:
 
-* A user counts from the moment at which the read is *submitted* (``reserve``), not from the reply. Otherwise
-  a removal that is sent in between would remove the new watch, too.
+* A user is counted from the moment at which the read is *submitted* (``reserve``), not from the reply.
+  Otherwise a removal that is sent before the reply would also remove the new watch.
 * Servers 3.6 to 3.8 keep one mode for each connection and path: the mode of the last request (semantics.md
   section 17). A one-shot watch would end a persistent watch at the same path, and a persistent watch would
-  end a recursive one. So a request for the lesser mode does not ask the server: its user gets the events of
-  the greater watch. A recursive watch has no CHILD events: the registry makes those of the path itself, from
-  the events
-  of the children.
-* The same servers cannot remove a persistent watch alone (they do not know the watcher types 4 and 5). So a
-  persistent watch is removed together with all other watches of its path, once the path has no users.
+  end a recursive one. Therefore a request for the lesser mode is not sent to the server. Its user gets the
+  events of the greater watch. A recursive watch has no CHILD events. The registry makes the CHILD events of
+  the path from the events of the children.
+* The same servers cannot remove a persistent watch alone (they do not know the watcher types 4 and 5).
+  Therefore a persistent watch is removed together with all other watches of its path, when the path has no
+  more users.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class WatchEvent:
 
     :ivar type: CREATED, DELETED, CHANGED (the data) or CHILD (a child was created or deleted).
     :ivar path: the znode.
-    :ivar zxid: the zxid of the change. None if the server does not send it: servers before 3.9 do not, and no
-        server does for changes that were made while the client was disconnected.
+    :ivar zxid: the zxid of the change. None if the server does not send the zxid. Servers before 3.9 never
+        send it, and no server sends it for a change during which the client was disconnected.
     """
 
     type: EventType
@@ -64,7 +64,7 @@ class Missed:
     The watch is still armed, with one exception: a one-shot watch that fires with EXPIRED is gone, like the
     ephemeral znodes of the session.
 
-    :ivar path: the path that is watched.
+    :ivar path: the watched path.
     """
 
     path: str
@@ -75,7 +75,8 @@ Event = WatchEvent | Missed
 
 
 class WatchKind(enum.Enum):
-    """The lists of setWatches2, in its order. EXIST is a data watch on a znode that does not exist."""
+    """The lists of setWatches2, in the order of the record. EXIST is a data watch on a znode that does not
+    exist."""
 
     DATA = enum.auto()
     EXIST = enum.auto()
@@ -100,10 +101,10 @@ class Watcher(Protocol):
     """A local user of a watch."""
 
     def deliver(self, event: WatchEvent | Missed) -> None:
-        """Take an event. Its path is the server's."""
+        """Take an event. Its path is the path at the server."""
 
     def end(self, error: Exception) -> None:
-        """Learn that no more events will come."""
+        """Called when no more events will come."""
 
 
 @attrs.define
@@ -111,8 +112,8 @@ class _Path:
     """The users of one path.
 
     :ivar users: the users whose watches are armed.
-    :ivar reserved: the kinds of the watches whose requests are on their way.
-    :ivar superfluous: whether the server may watch more here than the users need.
+    :ivar reserved: the kinds of the watches with requests in flight.
+    :ivar superfluous: whether the server may have more watches at this path than the users need.
     :ivar recursive: whether the server has a recursive watch here.
     """
 
@@ -203,7 +204,7 @@ class WatchRegistry:
             self._recursive[len(path)] += 1
 
     def leave(self, path: str, watcher: Watcher) -> None:
-        """Remove a user. Does nothing if its watch has fired or was never armed."""
+        """Remove a user. This does nothing if the watch has fired or was never armed."""
         entry = self._paths.get(path)
         if entry is None:
             return
@@ -215,7 +216,7 @@ class WatchRegistry:
                 return
 
     def _released(self, path: str, entry: _Path, kind: WatchKind, *, asked: bool) -> None:
-        """After a user has left: make the server remove the watches that no other user needs.
+        """Make the server remove the watches that no user needs after a user has left.
 
         :param asked: whether the server may have armed a watch for this user.
         """
@@ -234,7 +235,7 @@ class WatchRegistry:
     # --- events ------------------------------------------------------------------------------------------
 
     def notify(self, type: EventType, path: str, zxid: int | None, *, catch_up: bool = False) -> None:
-        """Hand an event of the server to the users whom it concerns.
+        """Deliver an event of the server to the users of its watches.
 
         :param path: begins with a slash.
         :param zxid: None where the server does not say.
@@ -263,7 +264,7 @@ class WatchRegistry:
                 self._deliver(above, WatchEvent(EventType.CHILD, parent, zxid))
 
     def _deliver(self, entry: _Path, event: WatchEvent) -> None:
-        """Deliver to the users of the event's own path, except recursive ones."""
+        """Deliver an event to the users of the event's own path, except users of recursive watches."""
         ended = [watcher for kind in _ENDS[event.type] for watcher in entry.users.pop(kind, ())]
         lasting = list(entry.users.get(WatchKind.PERSISTENT, ()))
         if ended and not entry.is_used:

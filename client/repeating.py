@@ -1,4 +1,4 @@
-"""Repeating calls: without end, if a call may be carried out twice; or by a policy.
+"""The repetition of calls: without end if a call can be executed twice, otherwise by a policy.
 
 The meanings of an error for its request:
 
@@ -10,8 +10,8 @@ members of :data:`UNANSWERED`                            not know the outcome
 any other error of the protocol                          not applied, and it would fail again
 ======================================================== ==================================================
 
-A call of several steps is more than its last request: what its earlier steps have written is applied. So
-:func:`retry` looks at all writes of the call, and passes their :class:`Outcome` to the policy.
+If a call has several steps, the writes of earlier steps are applied even if the last request fails. Therefore
+:func:`retry` considers all writes of the call, and passes their :class:`Outcome` to the policy.
 """
 
 from __future__ import annotations
@@ -46,11 +46,13 @@ UNANSWERED = (ConnectionLossError, OperationTimeoutError, RequestTimeoutError, S
 _REFUSED_FOR_NOW = (NotReadOnlyError, ThrottledOpError)
 
 _FIRST_PAUSE = 0.05
-"""Seconds. The first pause is a random part of this: a single lost reply is no reason to wait longer."""
+"""Seconds. The first pause is a random part of this time. A single lost reply is no reason for a longer
+pause."""
 _LONGEST_PAUSE = 1.0
-"""Seconds. Pauses double up to this, so that a server in trouble gets about 2 calls a second from a task."""
+"""Seconds. Pauses double up to this time, so that an overloaded server gets about 2 calls a second from a
+task."""
 _MOST_DOUBLINGS = 60
-"""After this number of attempts the pause is as long as it gets."""
+"""The number of attempts after which the pause no longer grows."""
 
 
 def maybe_applied(error: BaseException) -> bool:
@@ -61,7 +63,7 @@ def maybe_applied(error: BaseException) -> bool:
 
 
 class Outcome(enum.IntEnum):
-    """What is known about the writes of a failed call."""
+    """The known outcome of the writes of a failed call."""
 
     NONE = 0
     """No write was applied: the call can be made again as if nothing had happened."""
@@ -73,12 +75,12 @@ class Outcome(enum.IntEnum):
 
 @attrs.frozen
 class Failure:
-    """A failed attempt, for a policy to judge.
+    """A failed attempt, which a policy judges.
 
-    :ivar error: what the call has raised.
+    :ivar error: the exception that the call has raised.
     :ivar attempt: 1 for the first attempt.
-    :ivar seconds: since the first attempt began.
-    :ivar outcome: what the writes of this attempt have done.
+    :ivar seconds: the seconds since the first attempt began.
+    :ivar outcome: the outcome of the writes of this attempt.
     """
 
     error: Exception
@@ -98,8 +100,8 @@ class Backoff:
 
     :param tries: the largest number of attempts.
     :param max_elapsed: seconds since the first attempt after which no further attempt begins.
-    :param idempotent: whether to repeat the call even if a part of it was applied, or may have been applied.
-        Set it if the call looks before it writes, or if repeating it makes no difference.
+    :param idempotent: whether to repeat the call even if a part of the call was applied or may have been
+        applied. Set it if the call reads before it writes, or if a repetition makes no difference.
     :param retry_on: further errors after which the call is repeated, such as :class:`BadVersionError` for a
         call that reads, and then writes what it has read.
     :param initial_delay: the longest first pause, in seconds. It doubles with each attempt.
@@ -132,7 +134,7 @@ _WITHOUT_END = Backoff(idempotent=True)
 
 
 class _Tracker:
-    """Looks at the writes of one attempt."""
+    """Records the writes of one attempt."""
 
     def __init__(self) -> None:
         self._outcome = Outcome.NONE
@@ -166,7 +168,8 @@ async def retry(
 
         await retry(zk, increase, policy=Backoff(tries=5, max_elapsed=30, retry_on=(BadVersionError,)))
 
-    :param call: called with the client that it must use. That client records the writes of the attempt.
+    :param call: a function that is called with the client that it must use. That client records the writes of
+        the attempt.
     :param policy: None for :class:`Backoff` with its defaults. In the example, a lost reply to ``set`` would
         then be raised, because the counter may have been increased.
     :raises Exception: the error of the last attempt, with a note about the attempts and the outcome.
@@ -188,12 +191,14 @@ async def retry(
 
 
 async def pass_writes(zk: ZooKeeper) -> None:
-    """Wait for the earlier writes of the session that were sent over a lost connection. Each of them is then
-    applied at the present server, or refused, and a read shows which.
+    """Wait for the earlier writes of the session that were sent over a lost connection. After this call each
+    of these writes is either refused or applied at the present server. A read shows whether a write was
+    applied.
 
-    A ``sync`` does not do that: the leader answers a ``sync`` of its own clients at once, although proposed
+    A ``sync`` is not enough: the leader answers a ``sync`` of its own clients at once, although proposed
     writes may not be committed yet (ensemble.md 3.8). A transaction without operations is answered after all
-    of them. The leader refuses later arrivals from an earlier connection of the session (ensemble.md 2.2).
+    earlier writes. The leader refuses later arrivals from an earlier connection of the session (ensemble.md
+    2.2).
 
     :raises ZooKeeperError: as :meth:`~pyzk.client.ZooKeeper.multi`.
     """
@@ -201,14 +206,14 @@ async def pass_writes(zk: ZooKeeper) -> None:
 
 
 async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: int | None = None) -> T:
-    """Make a call, again and again until it is answered: for the recipes, whose calls belong to one session
-    and may be carried out twice. What a read-only server refuses waits for a full one.
+    """Repeat a call until it is answered. Recipes use this for calls that belong to one session and can be
+    executed twice. A request that a read-only server refuses waits for a full server.
 
     :param generation: the session to which the call belongs, by ``session.generation``; the present one if
         None. In another session nothing is repeated.
     :raises SessionExpiredError: that session has ended.
     :raises ClosingError: the client was closed.
-    :raises ZooKeeperError: what the call raises, except :data:`UNANSWERED`.
+    :raises ZooKeeperError: the errors of the call, except :data:`UNANSWERED`.
     """
     if generation is None:
         generation = zk.session.generation

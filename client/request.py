@@ -25,21 +25,21 @@ def no_result(reply: bytes) -> None:
 class Request(Generic[T]):
     """A request and its outcome, which is set once: a result or an error.
 
-    The caller may forget it at any time; the session keeps track of it until it is settled.
+    The caller can drop the request at any time. The session keeps the request until it is settled.
 
-    :ivar body: the encoded record behind the request header.
+    :ivar body: the encoded record that follows the request header.
     :ivar path: the path that errors name.
-    :ivar parse: makes the result of a whole reply frame. It raises ZooKeeperError for the operation's own
-        error, and anything else if the reply is malformed, which ends the connection.
+    :ivar parse: makes the result from a whole reply frame. It raises ZooKeeperError for an error of the
+        operation. Any other exception means that the reply is malformed, and ends the connection.
     :ivar refusal: makes the error for a code of the server; None for the plain error of the code.
     :ivar retry: whether the request may be sent again after its reply was lost (reads).
     :ivar sent: whether any connection has sent it: if so, it may have been applied.
-    :ivar settled: whether it has an outcome.
-    :ivar error: why there is no result.
+    :ivar settled: whether the request has an outcome.
+    :ivar error: the error of the request; None if there is none.
     :ivar xid: its number on the present connection; 0 until this connection has sent it.
-    :ivar sent_at: when it was sent last, in seconds of the session's clock.
-    :ivar give_up_at: when it fails if there is no connection, in seconds of the session's clock; None as
-        long as there was a connection all the time.
+    :ivar sent_at: the time at which the request was sent last, in seconds by the session's clock.
+    :ivar give_up_at: the time at which the request fails without a connection, in seconds by the session's
+        clock; None if there was a connection all the time.
     """
 
     __slots__ = (
@@ -113,7 +113,7 @@ class Request(Generic[T]):
         return self._result
 
     def take_reply(self, code: int, reply: bytes) -> None:
-        """Settle it with the reply of the server.
+        """Settle the request with the reply of the server.
 
         :param code: the error code of the reply.
         :raises Exception: the reply is malformed; the request has failed, and the connection must end.
@@ -126,7 +126,7 @@ class Request(Generic[T]):
         except ZooKeeperError as error:
             self.fail(error)
         except Exception as error:
-            self.fail(MarshallingError(self.path, f"the reply does not decode: {error}"))
+            self.fail(MarshallingError(self.path, f"the reply cannot be decoded: {error}"))
             raise
         else:
             self._settle()
@@ -137,12 +137,12 @@ class Request(Generic[T]):
         self._settle()
 
     def fail(self, error: Exception) -> None:
-        """Settle it with an error."""
+        """Settle the request with an error."""
         self.error = error
         self._settle()
 
     def refuse(self, code: int) -> None:
-        """Settle it with the error for a code of the server."""
+        """Settle the request with the error for a code of the server."""
         self.fail(error_for(code, self.path) if self.refusal is None else self.refusal(code))
 
     def _settle(self) -> None:
@@ -153,5 +153,6 @@ class Request(Generic[T]):
                 listener(self)
             except Exception:
                 logger.exception(
-                    "The listener %r of a request must not raise. Catch this in the listener.", listener
+                    "The listener %r of a request must not raise. Handle the exception in the listener.",
+                    listener,
                 )

@@ -1,12 +1,12 @@
 """The trio shell around the session: connections, one reader, one writer, one timer.
 
-It decides nothing but how long each server may take to accept a connection and a handshake:
+It decides only in which time each server must accept a connection and answer a handshake:
 
-* Before the first session: the session timeout or ``connect_timeout``, the shorter one, divided by the number
-  of servers.
-* After a lost connection the first round of attempts gets 1/4 of the session timeout, and each further round
-  twice as much, up to the whole timeout, divided by the number of servers: quick at first, so that the
-  session is kept, then longer, for servers that are slow.
+* Before the first session: the shorter time of the session timeout and ``connect_timeout``, divided by the
+  number of servers.
+* After a lost connection the first round of attempts has 1/4 of the session timeout. Each further round has
+  twice as much time, up to the whole timeout. This time is divided by the number of servers. The first rounds
+  are short, so that the session is kept. Later rounds are longer, for slow servers.
 * At least 0.5 s each.
 """
 
@@ -32,19 +32,20 @@ Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Opens a stream to a host name and a port. It raises OSError if that fails."""
 
 _READ_SIZE = 64 * 1024
-"""Bytes in one read: room for hundreds of replies, so that few system calls are needed."""
+"""The number of bytes in one read. They have room for hundreds of replies, so that few system calls are
+needed."""
 _GOOD_AFTER = 1.0
-"""Seconds. A connection that has served for so long has proved good: the next failure counts as the first."""
+"""Seconds. After a connection has served for this time, the next failure counts as the first one."""
 _FIRST_SHARE = 1 / 4
-"""This part of the session timeout is for the first round after a lost connection. 1/3 of the timeout is
-left when the client gives up a silent server (connection.py)."""
+"""The fraction of the session timeout for the first round after a lost connection. When the client gives up a
+silent server, 1/3 of the timeout is left (connection.py)."""
 _MOST_DOUBLINGS = 10
-"""Rounds after which the share has long been the whole timeout; an outage may have any number of rounds."""
+"""The number of rounds after which the time no longer doubles. It is the whole timeout long before."""
 _SHORTEST_BUDGET = 0.5
 """Seconds for a server to accept a connection, and again to answer the handshake: enough for a slow network,
 even if there are hundreds of servers."""
 _LOOK_UP_WAIT = 1.0
-"""Seconds. A look-up of host names delays a round by no more than that."""
+"""Seconds. The longest time by which a look-up of host names delays a round."""
 
 
 @attrs.define(eq=False)
@@ -54,10 +55,10 @@ class Runner:
     :ivar resolver: looks up the hosts; None if the connector does that.
     :ivar connect_timeout: seconds for the first connection.
     :ivar renews: whether a new session follows an expired one.
-    :ivar on_end: called when the session has ended, and no new one follows.
+    :ivar on_end: called when the session has ended and no new session follows.
     :ivar _send_now: the method of the stream, if it can send without waiting.
     :ivar _unsent: the bytes that the stream has not taken; the writer sends them first.
-    :ivar in_sequence: whether at most one request was in flight when the last bytes came.
+    :ivar in_sequence: whether no more than one request was in flight when the last bytes came.
     :ivar socket: the socket of the connection, if it is a plain one.
     :ivar handoff: hands the connection to callers in other threads.
     """
@@ -83,8 +84,9 @@ class Runner:
 
     @trio.lowlevel.enable_ki_protection  # what was sent is noted
     def submit(self, request: Request[Any]) -> None:
-        """Send a request at once if requests come one after another: that saves the switch to the writer.
-        Else queue it: the writer sends together what all tasks submit in one turn."""
+        """Send a request at once if requests come one after another, because this saves the switch to the
+        writer. Otherwise queue the request: the writer sends the requests that all tasks submit in one turn
+        together."""
         now = trio.current_time()
         self.machine.submit(request, now)
         if self.reporter.observer is not None:
@@ -121,7 +123,8 @@ class Runner:
         self._after_input()
 
     def wake(self) -> None:
-        """Have the writer look at the queue. Without a connection, note when the new request gives up."""
+        """Wake the writer, which checks the queue. Without a connection, note the deadline of the new
+        request."""
         task = self._idle_writer
         if task is not None:
             self._idle_writer = None
@@ -204,7 +207,7 @@ class Runner:
             self._connection.cancel()
 
     async def _prepare_round(self) -> None:
-        """Look up the servers, and set how long each of them may take; see above."""
+        """Look up the servers, and set the time for each server; see above."""
         machine = self.machine
         if self.resolver is not None:
             wait = min(machine.data.connect_budget, _LOOK_UP_WAIT)
@@ -252,7 +255,7 @@ class Runner:
 
     @property
     def _may_be_read_only(self) -> bool:
-        """True if the last server may serve reads in a session of its own (ensemble.md section 7.2)."""
+        """True if the last server may serve reads in one of its own sessions (ensemble.md section 7.2)."""
         machine = self.machine
         wanted = machine.data.read_only and machine.accepting and machine.state in UNSERVED
         return bool(wanted and machine.dismissed and machine.data.session_id)
@@ -260,7 +263,7 @@ class Runner:
     async def _serve(self, stream: trio.abc.Stream, host: Host, *, apart: bool = False) -> None:
         """Move bytes between a connection and the machine until the connection is over.
 
-        :param apart: ask a read-only server for a session of its own.
+        :param apart: request a new session at a read-only server.
         """
         machine = self.machine
         probing = False
@@ -305,7 +308,7 @@ class Runner:
             await trio.aclose_forcefully(stream)
 
     async def _look_for_writes(self, present: Host) -> None:
-        """Look for a full server while a read-only one serves us, and move there."""
+        """Look for a full server while a read-only server serves the client, and move to the full server."""
         found = await self.probe.full_server(lambda: self.hosts.others(present))
         self.hosts.prefer(found)
         self._leave_server(f"moving to {found}, which serves writes")

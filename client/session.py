@@ -1,4 +1,4 @@
-"""The session as users see it."""
+"""The session, as users of the client see it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .observer import StateChange
 
 
 class Session:
-    """The state of the session, for users. Times are those of ``trio.current_time()``, in seconds.
+    """The state of the session, for users. Times are in seconds by ``trio.current_time()``.
 
-    :ivar expired: set when the present session, that of this ``generation``, has ended.
+    :ivar expired: set when the present session, which has this ``generation``, has ended.
     """
 
     def __init__(self, machine: SessionMachine, *, renews: bool) -> None:
@@ -60,7 +60,7 @@ class Session:
 
     @property
     def negotiated_timeout(self) -> float:
-        """The session timeout in seconds. Before there is a session, it is the timeout that was asked for."""
+        """The session timeout in seconds. Before there is a session, it is the requested timeout."""
         return self._data.timeout
 
     @property
@@ -70,7 +70,7 @@ class Session:
 
     def lease_deadline(self) -> float:
         """Return the time, in seconds by ``trio.current_time()``, before which the session cannot have ended.
-        Without a session it is minus infinity.
+        Without a session the time is minus infinity.
 
         Only answers of the leader of an ensemble extend it: answers to handshakes, to writes and to ``sync``,
         but not to pings and reads. With :meth:`.ZooKeeper.keep_lease` the client sends the requests that this
@@ -164,8 +164,8 @@ class Session:
 
 
 _MOST_UNREAD = 10_000
-"""Changes that a reader of :class:`StateChanges` may leave unread: some 3 MB. A connection that breaks every
-second makes as many in an hour."""
+"""The largest number of changes that a reader of :class:`StateChanges` can leave unread. They take some 3 MB.
+A connection that breaks every second makes this many changes in an hour."""
 
 
 class StateChanges:
@@ -190,8 +190,8 @@ class StateChanges:
         while not self._unread:
             if self._overflown:
                 raise BufferError(
-                    f"{_MOST_UNREAD:,} changes of the state were unread, and later ones are lost: "
-                    "read faster, or begin anew with session.changes()"
+                    f"{_MOST_UNREAD:,} changes of the state were unread, and later changes are lost: read "
+                    "faster, or begin again with session.changes()"
                 )
             if self._ended:
                 raise StopAsyncIteration

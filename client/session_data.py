@@ -1,4 +1,4 @@
-"""The state that one connection of a session hands on to the next one."""
+"""The state of a session that one connection leaves to the next one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NO_PASSWORD = bytes(16)
 
 @attrs.define
 class Metrics:
-    """Counters since the client was made.
+    """Counters of the client since it was made.
 
-    :ivar requests: how many requests were sent, by op code; without pings, and without the ``sync`` requests
+    :ivar requests: the number of sent requests, by op code; without pings, and without the ``sync`` requests
         that keep a lease.
-    :ivar connections: how many times a session was attached to a server.
+    :ivar connections: the number of times that a session was attached to a server.
     :ivar suspended: seconds during which the client had a session and no connection. The present
         interruption is not counted yet.
     """
@@ -44,19 +44,19 @@ def _unique(credentials: Iterable[Credential]) -> list[Credential]:
 class SessionData:
     """The state that outlives a connection. Times are in seconds.
 
-    :ivar wanted_timeout: the session timeout to ask for; the server has the last word.
-    :ivar connect_budget: how long a server may take for handshake and authentication. A change counts from
-        the next connection on.
-    :ivar session_id: 0 without a session. Give id and password to take over a session.
+    :ivar wanted_timeout: the session timeout to request. The server can choose another timeout.
+    :ivar connect_budget: the time in seconds in which a server must complete the handshake and the
+        authentication. A change takes effect with the next connection.
+    :ivar session_id: 0 without a session. Pass an id and a password to take over a session.
     :ivar sasl: the user who logs in by SASL on each connection; None for nobody.
-    :ivar read_only: whether to be served by read-only servers, too.
+    :ivar read_only: whether read-only servers can serve the client too.
     :ivar request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :ivar reply_limit: the largest reply in bytes that is accepted.
-    :ivar timeout: the negotiated session timeout; before there is one, the wanted one.
+    :ivar timeout: the negotiated session timeout; before the negotiation, the requested timeout.
     :ivar last_zxid: the highest zxid seen in a reply.
-    :ivar lease: until when the session cannot have ended.
+    :ivar lease: the time until which the session cannot have ended.
     :ivar outbox: requests that no connection has sent yet, in the order of their submission.
-    :ivar missed: why persistent watches may have missed events by the time they are armed again.
+    :ivar missed: the reason why persistent watches may have missed events before they are armed again.
     :ivar xid: the number of the last request.
     """
 
@@ -79,8 +79,8 @@ class SessionData:
     xid: int = 0
 
     def next_xid(self) -> int:
-        """Return the number of the next request. Numbers begin with 1, and again with 1 after the largest
-        int of 32 bits."""
+        """Return the number of the next request. Numbers begin with 1. After the largest int of 32 bits they
+        begin with 1 again."""
         self.xid = self.xid + 1 if self.xid < INT_MAX else 1
         return self.xid
 
@@ -91,6 +91,6 @@ class SessionData:
 
     @property
     def acknowledgement_due(self) -> float:
-        """The time at which the connection is given up if no server has answered a later message, in the
-        caller's time."""
+        """The time at which the client gives up the connection if the server has answered no later message,
+        in the caller's time."""
         return self.lease.acknowledged + self.timeout

@@ -1,26 +1,26 @@
 """SRV records: a name of the DNS that lists servers (RFC 2782).
 
-The rules follow the Java client where it has any:
+The rules follow the Java client where the Java client has rules:
 
 * The name is looked up as it is written, such as ``_zookeeper._tcp.example.com``, and below the search
   domains of this machine, like host names.
-* Each record is a server: the host name and the port of its target. Priority and weight count for nothing:
+* Each record is a server: the host name and the port of its target. Priority and weight are ignored, because
   the servers of an ensemble share their clients evenly.
-* Records without a port, and those whose target says that there is no such service (``.``), are left out. An
-  answer without any server counts as a failure.
+* Records without a port are left out. Records with the target ``.``, which means that the service does not
+  exist, are left out too. An answer without any server counts as a failure.
 """
 
 from __future__ import annotations
 
 _PATIENCE = 5.0
 """Seconds to wait for an answer, over all DNS servers and all search domains together."""
-_ADVICE = "SRV records need a package that is not there: pip install dnspython"
+_ADVICE = "SRV records need a package that is not installed: pip install dnspython"
 
 
 async def look_up(name: str) -> list[tuple[str, int]]:
     """Return the host names and ports that the records of a name list.
 
-    :raises OSError: there is no answer, or no server in it; or dnspython is not installed.
+    :raises OSError: there is no answer, the answer has no server, or dnspython is not installed.
     """
     try:
         import dns.asyncresolver  # takes 0.1 s, and whoever lists his servers does without it

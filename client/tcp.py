@@ -2,10 +2,9 @@
 
 The rules:
 
-* :meth:`TcpStream.send_now` sends the bytes that the kernel takes at once, in the caller's own step: no
-  other task must run for it.
-* ``receive_some`` waits first and then reads. An answer is never there already, and trying costs a system
-  call and an exception.
+* :meth:`TcpStream.send_now` sends the bytes that the kernel accepts at once. No other task must run for it.
+* ``receive_some`` waits first and then reads. The answer to a new request has never arrived yet, and an
+  attempt to read it costs a system call and an exception.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ import socket
 import trio
 
 _READ_SIZE = 64 * 1024
-"""Bytes in one read, if the caller does not say."""
+"""The number of bytes in one read, if the caller gives none."""
 
 
 class TcpStream(trio.abc.Stream):
-    """A TCP connection. One task reads at a time, and one writes.
+    """A TCP connection. At most one task can read at a time, and at most one task can write.
 
-    :param sock: belongs to this stream from now on.
+    :param sock: the socket, which belongs to the stream from now on.
     """
 
     def __init__(self, sock: socket.socket) -> None:

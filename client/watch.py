@@ -1,4 +1,4 @@
-"""Watches as users hold them: values, no callbacks."""
+"""Watches as objects for users, without callbacks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from .registry import Event, Missed, MissedReason, WatchEvent, WatchKind, WatchR
 T = TypeVar("T")
 
 _LONGEST_BACKLOG = 4 * 2**20
-"""The largest number of characters in the paths of unread events. It bounds the memory for a slow reader."""
+"""The largest number of characters in the paths of unread events. This limit bounds the memory for a slow
+reader."""
 
 
 class Watch:
-    """A one-shot watch, armed by a read. It fires once, at the first change after the read.
+    """A one-shot watch, armed by a read. The watch fires once, at the first change after the read.
 
-    It survives reconnects: a change that happens while the client is disconnected is reported later. You may
-    cancel a wait and wait again. Leaving the block, or :meth:`cancel`, removes the watch:
+    The watch survives reconnects: a change during which the client is disconnected is reported later. You can
+    cancel a wait and wait again. The end of the block, or :meth:`cancel`, removes the watch:
 
         data, stat, watch = await zk.get_and_watch("/config")
         with watch:
@@ -34,7 +35,7 @@ class Watch:
     :ivar prefix: the chroot, ``""`` for none.
     :ivar server_path: the path of the znode at the server.
     :ivar event: the event with which it fired; None until then.
-    :ivar cancelled: whether it was cancelled before it fired.
+    :ivar cancelled: whether the watch was cancelled before it fired.
     :raises BadArgumentsError: the path is malformed.
     """
 
@@ -54,7 +55,8 @@ class Watch:
         return f"<Watch {self.path}, {state}>"
 
     async def wait(self) -> Event:
-        """Wait until it fires, and return a :class:`WatchEvent`, or :class:`Missed` if the session expired.
+        """Wait until the watch fires, and return a :class:`WatchEvent`, or :class:`Missed` if the session
+        expired.
 
         :raises ClosingError: the watch was cancelled, or the client was closed.
         """
@@ -65,7 +67,7 @@ class Watch:
         return self.event
 
     def wakes(self, event: trio.Event) -> None:
-        """Set an event when the watch fires, or ends without an event. A later call names another event."""
+        """Set an event when the watch fires, or ends without an event. A later call replaces the event."""
         self._woken = event
         if self._over.is_set():
             event.set()
@@ -76,7 +78,7 @@ class Watch:
             self._woken.set()
 
     def cancel(self) -> None:
-        """Remove the watch: from the server, too, if it was the last on this path."""
+        """Remove the watch. The server's watch is removed too if this was the last watch on the path."""
         if not self._over.is_set():
             self.cancelled = True
             self.end(ClosingError(self.path, "the watch was cancelled"))
@@ -111,10 +113,10 @@ class WatchStream:
     * in place of all unread events, when more than ``buffer`` events are unread, or when the paths of the
       unread events have more than 4 Mi characters together.
 
-    The watch is armed before a Missed is delivered, so a read made then leaves no gap.
+    The watch is armed before a Missed is delivered. So a read after the Missed leaves no gap.
 
-    :param buffer: how many unread events are kept.
-    :ivar path: the path that is watched.
+    :param buffer: the number of unread events that are kept.
+    :ivar path: the watched path.
     :ivar prefix: the chroot, ``""`` for none.
     :ivar server_path: the path at the server.
     :raises BadArgumentsError: the path is malformed.
@@ -171,7 +173,7 @@ class WatchStream:
         self._wakeup.set()
 
     def leave(self) -> None:
-        """Remove the watch: from the server, too, if it was the last on this path."""
+        """Remove the watch. The server's watch is removed too if this was the last watch on the path."""
         self._registry.leave(self.server_path, self)
 
 
@@ -191,7 +193,8 @@ def arm(
 ) -> Pending[T]:
     """Submit an operation that arms a watch.
 
-    :param submit: submits the operation, given whether it has to ask the server for this kind of watch.
+    :param submit: submits the operation. The argument says whether the operation must request this kind of
+        watch from the server.
     :param missing: the kind of watch that a :class:`NoNodeError` leaves behind, if any.
     """
     path = watcher.server_path

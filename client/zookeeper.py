@@ -1,4 +1,4 @@
-"""The client as users know it: one method for each operation of the service."""
+"""The client, with one method for each operation of the service."""
 
 from __future__ import annotations
 
@@ -53,32 +53,32 @@ T = TypeVar("T")
 Data = bytes | None
 
 _PARENT_ROUNDS = 100
-"""Attempts to create a znode whose parents other clients delete again. No race is lost that often, but a
-server with an injected fault may refuse forever."""
+"""The largest number of attempts to create a znode while other clients delete its parents again. No client
+loses a race that often, but a server with an injected fault may refuse the create for ever."""
 
 
 class ZooKeeper:
     """A client; made by :func:`.connect`.
 
-    Any number of tasks may share it. An operation is submitted when its method is first awaited, before any
-    other task runs; the server carries out operations in the order in which they were submitted.
+    Any number of tasks can share the client. An operation is submitted when its method is first awaited,
+    before any other task runs. The server executes operations in the order in which they were submitted.
 
-    Each method that asks the server may raise, besides the errors that its docstring names:
+    Each method that sends a request can raise, in addition to the errors in its docstring:
 
     * :class:`ConnectionLossError`: the connection was lost. For a write, ``sent`` says whether the write may
       have been applied. A read fails only if the client had no server for the length of the session timeout;
       before that the client repeats it.
     * :class:`SessionExpiredError` and :class:`ClosingError`.
     * :class:`BadArgumentsError`: an argument cannot be sent. Nothing was sent.
-    * :class:`UnimplementedError`: the server is older than the docstring says. Without such a sentence, a
-      method needs a server of release 3.5 or later.
+    * :class:`UnimplementedError`: the server is older than the docstring says. A method without such a
+      sentence needs a server of release 3.5 or later.
 
-    Cancelling a call withdraws a request that has not left the client. A request that has left the client is
-    carried out.
+    If a call is cancelled, its request is withdrawn unless the request has left the client. A request that
+    has left the client is executed.
 
     :ivar chroot: the path in front of every path; ``""`` for none.
     :ivar session: the state of the session.
-    :ivar on_submit: called with each operation that is submitted here; None for nothing.
+    :ivar on_submit: called with each operation that is submitted through this object; None for no call.
     :ivar cleanup: deletes, in the background, the znodes that cancelled or failed tasks could not delete.
     """
 
@@ -104,12 +104,12 @@ class ZooKeeper:
 
     @property
     def server(self) -> Host | None:
-        """The server of the present connection, or of the last one; None before there was any."""
+        """The server of the present connection, or of the last one; None before the first connection."""
         return self._runner.reporter.server
 
     @property
     def metrics(self) -> Metrics:
-        """Counters of what was sent."""
+        """Counters of the sent requests."""
         return self._machine.data.metrics
 
     @property
@@ -150,13 +150,14 @@ class ZooKeeper:
             raise BadArgumentsError(None, str(error)) from None
         if parsed.chroot not in ("", self.chroot):
             raise BadArgumentsError(
-                None, f"the chroot cannot be changed to {parsed.chroot!r}: use zk.view, or connect anew"
+                None, f"the chroot cannot be changed to {parsed.chroot!r}: use zk.view, or connect again"
             )
         await self._runner.update_hosts(parsed.hosts)
 
     def view(self, path: str) -> ZooKeeper:
-        """Return a client whose paths are relative to a znode of this client. Both have the same connection
-        and the same session. A view costs nothing, and it ends with this client: do not close it.
+        """Return a client whose paths are relative to a znode of this client. Both clients have the same
+        connection and the same session. A view costs nothing and ends with this client: do not close the
+        view.
 
             jobs = zk.view("/app/jobs")
             await jobs.get("/a")  # the znode /app/jobs/a of zk
@@ -207,7 +208,8 @@ class ZooKeeper:
     async def create(
         self, path: str, data: Data = b"", *, make_parents: bool = False, **options: Unpack[CreateOptions]
     ) -> str:
-        """Create a znode and return its path. The path of a sequential znode ends in the server's number.
+        """Create a znode and return its path. The path of a sequential znode ends in the number from the
+        server.
 
         :param data: None for data that is null, which reads as None and not as ``b""``.
         :param make_parents: create missing parents, persistent and with the same ACL.
@@ -244,7 +246,7 @@ class ZooKeeper:
     ) -> None:
         """Create a znode and its parents if they are missing. ``/`` means the chroot, which is created too.
 
-        :param acl: the ACL of the znodes that are created; everything for everyone if None.
+        :param acl: the ACL of the znodes that are created; None gives everyone all permissions.
         :param container: create containers.
         :raises NoNodeError: the server refuses a znode below ``/``, for example because of an injected fault.
         :raises NoChildrenForEphemeralsError: one of the parents is ephemeral.
@@ -307,8 +309,8 @@ class ZooKeeper:
         return await self._call(SetACL(path, acl, version))
 
     async def multi(self, operations: Iterable[Operation[Any]]) -> list[Any]:
-        """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one transaction:
-        all or nothing, under one zxid.
+        """Carry out :class:`Create`, :class:`Delete`, :class:`SetData` and :class:`Check` as one transaction,
+        under one zxid. The server executes all of them or none.
 
         :returns: the results in order: a path, None, a Stat, None.
         :raises ZooKeeperError: the error of the operation that failed; ``index`` is its position.
@@ -353,7 +355,7 @@ class ZooKeeper:
 
     async def get_and_watch(self, path: str) -> tuple[Data, Stat, Watch]:
         """Read as :meth:`get` does, and arm a watch that fires when the data changes or the znode is deleted.
-        If this raises, no watch is armed."""
+        If the call raises an error, no watch is armed."""
         watch = Watch(path, self.chroot, self._watches)
         data, stat = await self._read_and_watch(GetData, watch, WatchKind.DATA)
         return data, stat, watch
@@ -388,7 +390,7 @@ class ZooKeeper:
 
     async def get_children_and_watch(self, path: str) -> tuple[list[str], Watch]:
         """Read as :meth:`get_children` does, and arm a watch that fires when a child is created or deleted,
-        or the parent is deleted. If this raises, no watch is armed."""
+        or the parent is deleted. If the call raises an error, no watch is armed."""
         watch = Watch(path, self.chroot, self._watches)
         return await self._read_and_watch(GetChildren, watch, WatchKind.CHILD), watch
 
@@ -427,12 +429,12 @@ class ZooKeeper:
 
     async def sync(self, path: str = "/") -> None:
         """Wait until the connected server has applied everything that the ensemble had committed when the
-        call was made. A read that is submitted after it, even without waiting for it, sees at least that
-        state."""
+        call was made. A read that is submitted after the ``sync`` shows at least that state, even if the
+        caller does not wait for the ``sync``."""
         return await self._call(Sync(path))
 
     async def who_am_i(self) -> list[ClientInfo]:
-        """Read the identities of this connection, as the server knows them. Server 3.7 or later."""
+        """Read the identities that the server has for this connection. Server 3.7 or later."""
         return await self._call(WhoAmI())
 
     async def get_config(self) -> tuple[Data, Stat]:
@@ -463,7 +465,8 @@ class ZooKeeper:
         The watch is armed when the block begins: read inside it.
 
         :param recursive: report all znodes below the path too. CHILD events come only without it.
-        :param buffer: how many unread events are kept. If more come, one Missed replaces all of them.
+        :param buffer: the number of unread events that are kept. If more come, one Missed replaces all of
+            them.
         """
         check_arguments(buffer=buffer)
         kind = WatchKind.RECURSIVE if recursive else WatchKind.PERSISTENT
@@ -483,13 +486,13 @@ class ZooKeeper:
 
     @property
     def source(self) -> Handoff | None:
-        """Hands the connection to callers of this object in other threads; None if all calls must be seen
-        here."""
+        """The object that hands the connection to callers in other threads; None if all calls must pass this
+        object."""
         return self._runner.handoff if self.on_submit is None else None
 
     @property
     def closing(self) -> bool:
-        """True if nothing can be submitted any more."""
+        """True if no more operations can be submitted."""
         return not self._machine.accepting
 
     def submit(self, operation: Operation[T]) -> Pending[T]:
@@ -500,8 +503,8 @@ class ZooKeeper:
         return self._submit(operation)
 
     def withdraw(self, pending: Pending[Any]) -> bool:
-        """Withdraw an operation that has not left the client: it fails as not sent. Returns False if it has
-        left the client already, or is settled."""
+        """Withdraw an operation that has not left the client: it fails as not sent. Returns False if the
+        request has left the client already or is settled."""
         return self._machine.withdraw(pending)
 
     def _submit(self, operation: Operation[T], prefix: str | None = None, send: bool = True) -> Pending[T]:
@@ -565,7 +568,7 @@ class ZooKeeper:
         return pending.result()
 
     def _remove_watch(self, path: str, type: WatcherType) -> None:
-        """Have the server remove a watch without users. Without a connection it has none."""
+        """Make the server remove a watch without users. Without a connection there are no such watches."""
         if self.session.state is SessionState.CONNECTED and not self.closing:
             operation = RemoveWatches(path, type)
             self._runner.submit(Pending(operation.opcode, operation._encode(""), path))

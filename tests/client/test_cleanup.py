@@ -95,7 +95,7 @@ async def test_what_cannot_be_done_is_logged(
     with caplog.at_level(logging.WARNING, "pyzk.client"):
         zk.cleanup.delete("/a")
         await zk.cleanup.idle()
-    assert "has children (recursive=True deletes them, too): /a" in caplog.text
+    assert "has children (recursive=True deletes them too): /a" in caplog.text
 
 
 async def test_a_job_says_when_it_has_ended_and_why_it_could_not_be_done(
