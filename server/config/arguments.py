@@ -1,7 +1,7 @@
 """The settings as arguments in Python: ``EmbeddedServer(tick_time=100)``.
 
-An unknown name and a value of a wrong type are refused at once, by name. (Values from files and flags are
-parsed, so they have the right types.)
+An unknown name and a value of a wrong type are refused at once. The error contains the name. (Values from
+files and flags are parsed, so they have the right types.)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TYPES: Final[Mapping[str, tuple[type, str]]] = {
     "os.PathLike[str]": (os.PathLike, "a path"),
     "ssl.SSLContext": (ssl.SSLContext, "an ssl.SSLContext"),
 }
-"""The type, and its name in messages, by the annotation of a field."""
+"""The type for each annotation of a field, and the name of the type in messages."""
 
 
 @cache
@@ -50,10 +50,10 @@ def check_type(instance: object, field: attrs.Attribute[Any], value: object) -> 
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
-    """Make the settings that a program has named. The port is a free one, unless it is named.
+    """Make the settings from the arguments of a program. Without ``port``, a free port is used.
 
-    :raises TypeError: there is no such setting, or its value has another type.
-    :raises ValueError: a value is out of range, or two contradict each other.
+    :raises TypeError: the setting does not exist, or its value has a wrong type.
+    :raises ValueError: a value is out of range, or two values contradict each other.
     """
     __tracebackhide__ = True
     fields = attrs.fields_dict(Settings)

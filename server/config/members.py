@@ -15,16 +15,16 @@ import attrs
 _QUORUM, _ELECTION = 2887, 3887
 """The shown ports for a server without a line in the configuration: these, plus its number."""
 MOST = 254
-"""The largest number of servers, and the highest last byte of a server's number. This byte is the top byte
-of session ids, where 255 is the mark of a TTL znode."""
+"""The largest number of servers. It is also the highest last byte of a server's number. This byte is the top
+byte of session ids, where 255 is the mark of a TTL znode."""
 _LARGEST = 2**31 - 1
-"""The highest number of a server, far above any real one."""
+"""The highest number of a server. Real numbers are far below it."""
 _ADDRESS = re.compile(r"(\[[^\]]+\]|[^:\[\]|]+):([0-9]+):([0-9]+)\s*(?::(.*))?")
 _ROLE = ("participant", "observer")
 
 
 class MemberError(ValueError):
-    """A member is malformed, or the members together make no ensemble."""
+    """A member is malformed, or the members together cannot be an ensemble."""
 
 
 @attrs.frozen
@@ -32,11 +32,12 @@ class ServerAddress:
     """One ``server.N`` line.
 
     :ivar host: the shown host of the server.
-    :ivar quorum: the port for the other servers, which is only shown; the same for ``election``.
+    :ivar quorum: the port for the other servers, which is only shown; ``election`` is a port of the same
+        kind.
     :ivar votes: False for an observer.
     :ivar client: host and port for clients, if the line has them.
-    :ivar group: the number of its group; None if all servers that vote are one.
-    :ivar weight: how much its vote counts in the group.
+    :ivar group: the number of the server's group; None if all voting servers are one group.
+    :ivar weight: the weight of its vote in the group.
     """
 
     number: int
@@ -68,7 +69,7 @@ class ServerAddress:
         host, quorum, election, role = match.groups()
         role = (role or _ROLE[False]).strip().lower()
         if role not in _ROLE:
-            raise MemberError(f"a role is participant or observer, not {role!r}")
+            raise MemberError(f"a role must be participant or observer, not {role!r}")
         if quorum == election:
             raise MemberError(f"the ports for quorum and election are both {quorum}; change one")
         client = client if ":" in client or not client else f"0.0.0.0:{client}"
@@ -97,8 +98,8 @@ def made_up(participants: int, observers: int = 0) -> list[ServerAddress]:
             raise TypeError(f"{name} must be a number of servers, not {count!r}")
     if participants < 1 or observers < 0 or participants + observers > MOST:
         raise MemberError(
-            f"an ensemble has 1 to {MOST} servers, of which at least 1 votes: "
-            f"not {participants} and {observers} observers"
+            f"an ensemble must have 1 to {MOST} servers, and at least 1 must vote: not {participants} and "
+            f"{observers} observers"
         )
     return [joiner(number, number > participants) for number in range(1, participants + observers + 1)]
 
@@ -119,12 +120,12 @@ def chosen(
     """Return the members of the requested ensemble; none for a single server.
 
     :param written: the members of the configuration.
-    :param participants: the number of voting servers that is requested beside it; None for no request.
+    :param participants: the number of voting servers that is requested in addition; None for no request.
     :raises MemberError: that is not possible.
     """
     if participants is None:
         if observers:
-            raise MemberError("observers are for an ensemble: say how many servers vote")
+            raise MemberError("observers need an ensemble: give the number of servers that vote")
         return written
     asked = made_up(participants, observers)
     if written and [member.votes for member in written] != [member.votes for member in asked]:
@@ -161,7 +162,8 @@ def is_of_groups(key: str) -> bool:
 
 
 def grouped(members: Iterable[ServerAddress], lines: Iterable[tuple[str, str]]) -> list[ServerAddress]:
-    """Put servers into groups, and give them weights. Without such lines the servers do not change.
+    """Put servers into groups, and give them weights. Without lines about groups or weights the servers do
+    not change.
 
     :param lines: keys and values, as ``group.1`` and ``1:2:3``, ``weight.1`` and ``2``.
     :raises MemberError: a voting server is in no group or in two, or no vote counts.
@@ -203,8 +205,8 @@ def _whole(text: str) -> int:
 class Configuration:
     """The members of an ensemble.
 
-    A quorum is a majority of the voting servers. With groups it is a majority of the weight in each of a
-    majority of the groups. Groups whose servers all have the weight 0 do not count.
+    A quorum is a majority of the voting servers. With groups, a quorum has the majority of the weight in each
+    group of a majority of the groups. A group of servers with the weight 0 does not count.
 
     :ivar members: the servers, by their numbers.
     :ivar version: the zxid of the last change; 0 if there was none.
@@ -252,7 +254,7 @@ class Configuration:
         return f"{len(self.voters) // 2 + 1} of {len(self.voters)} servers"
 
     def may_lead(self, number: int) -> bool:
-        """Return whether a server votes, and its vote counts."""
+        """Return whether a server votes and its vote counts."""
         return number in self.voters and self.members[number].weight > 0
 
     def keeps(self, leader: ServerAddress) -> bool:

@@ -16,13 +16,14 @@ _OTHERS = re.compile("PYZK_(HOSTS|URL|AUTH|TOKEN|WITHOUT_EPOLL|LOCK_.*|SWEEP.*|R
 
 
 def variable(key: str) -> str:
-    """The environment variable of a key: ``PYZK_SSL_KEY_STORE_LOCATION`` for ``ssl.keyStore.location``."""
+    """Return the environment variable of a key: ``PYZK_SSL_KEY_STORE_LOCATION`` for
+    ``ssl.keyStore.location``."""
     words = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", key)
     return _PREFIX + re.sub("[^A-Za-z0-9]", "_", words).upper()
 
 
 def from_environment(environment: Mapping[str, str]) -> tuple[list[Entry], list[str]]:
-    """The keys in environment variables, and a warning for each variable that belongs to no key."""
+    """Return the keys in environment variables, and a warning for each variable that belongs to no key."""
     keys = {variable(key): key for key in NAMES}
     entries, warnings = [], []
     for name, value in sorted(environment.items()):
@@ -32,12 +33,12 @@ def from_environment(environment: Mapping[str, str]) -> tuple[list[Entry], list[
         if name in keys:
             entries.append(Entry(keys[name], value, 0, name))
         elif name.startswith(_PREFIX) and not _OTHERS.fullmatch(name):
-            warnings.append(f"{name} is the variable of no key, and has no effect{close_to(name, keys)}")
+            warnings.append(f"{name} is not the variable of a key, and has no effect{close_to(name, keys)}")
     return entries, warnings
 
 
 def from_flags(given: Iterable[str]) -> list[Entry]:
-    """The keys of ``--set KEY=VALUE``.
+    """Return the keys of ``--set KEY=VALUE``.
 
     :raises ConfigError: the form is wrong, or the key does not exist.
     """
@@ -53,7 +54,7 @@ def from_flags(given: Iterable[str]) -> list[Entry]:
 
 
 NAMES: Final = (*KNOWN, *PROPERTIES, *sorted(tls.OPTIONS))
-"""The keys that are honoured; ``authProvider.N`` beside them."""
+"""The keys that have an effect, except ``authProvider.N``."""
 
 
 def check_key(key: str, where: str) -> None:
@@ -68,7 +69,7 @@ def _is_known(key: str) -> bool:
 
 
 def close_to(name: str, names: Iterable[str]) -> str:
-    """A hint at a name that may be meant."""
+    """Return a hint to a similar name."""
     from difflib import get_close_matches  # slow to import, and needed for an error only
 
     meant = get_close_matches(name, list(names), n=1, cutoff=0.8)

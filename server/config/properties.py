@@ -11,15 +11,16 @@ from .zookeys import is_secret
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used: one line that says what is wrong, where, and how to mend it."""
+    """A configuration that cannot be used. The message is one line that says what is wrong, where, and how to
+    correct it."""
 
 
 @attrs.frozen
 class Entry:
     """A key, and the last of its values.
 
-    :ivar line: the number of that line in its file; 0 if the key comes from elsewhere.
-    :ivar source: what messages call the file, or the flag or variable that the key comes from.
+    :ivar line: the number of the line in its file; 0 if the key does not come from a file.
+    :ivar source: the name in messages of the file, the flag or the variable that the key comes from.
     """
 
     key: str
@@ -29,7 +30,7 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """The key's place in its file, or its other source."""
+        """Return the place of the key in its file, or its other source."""
         return f"line {self.line}" if self.line else self.source
 
     @property
@@ -64,7 +65,7 @@ def parse(text: str, name: str = "zoo.cfg") -> dict[str, Entry]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are neither blank nor comments, continuations joined, each with the number of
+    """Yield the lines that are neither blank nor comments, with continuations joined, each with the number of
     its first line."""
     lines = enumerate(_NEWLINE.split(text), start=1)
     for number, raw in lines:

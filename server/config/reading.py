@@ -1,4 +1,4 @@
-"""Each single key of a zoo.cfg: its value and its setting.
+"""Reads each single key of a zoo.cfg: its value and its setting.
 
 Keys without effect are noted with the reason; :attr:`Reading.warnings` are lines for the log.
 """
@@ -36,20 +36,20 @@ _OF_PRETENDED = {
         "the servers of a pretend ensemble let 1000 requests wait, and throttle none"
     ),
 }
-"""The reason why a key has no effect with an ensemble, by the reason for a single server."""
+"""The reasons why a key has no effect with an ensemble, by the reasons for a single server."""
 
 
 class Reading:
     """One file while it is read, with the keys of environment variables and ``--set``.
 
     :ivar name: the name of the file in errors and warnings.
-    :ivar values: values by field of :class:`Settings`.
+    :ivar values: the values by field of :class:`Settings`.
     :ivar idle: keys without effect, by the reason.
     :ivar unknown: values of unknown keys.
     :ivar servers: the ``server.N`` lines, by key.
     :ivar groups: the ``group.N`` and ``weight.N`` lines, by key.
-    :ivar members: what they say, if they are an ensemble.
-    :ivar is_ensemble: whether these lines, or something else, ask for an ensemble.
+    :ivar members: the members of the ensemble, if these lines are an ensemble.
+    :ivar is_ensemble: whether these lines, or a flag or request, make an ensemble.
     """
 
     def __init__(self, text: str, name: str, beside: Iterable[Entry]) -> None:
@@ -67,7 +67,7 @@ class Reading:
     def take(self, entry: Entry) -> None:
         """Apply one key.
 
-        :raises ConfigError: it cannot be honoured.
+        :raises ConfigError: the key cannot have an effect.
         """
         key = entry.key
         if key in CHECKED:
@@ -97,7 +97,7 @@ class Reading:
             if field:
                 check(field, value, entry.key)
         except ValueError as error:
-            self.note("not understood, so that the default holds", f"{entry.key} ({entry.place}: {error})")
+            self.note("not understood, so the default is used", f"{entry.key} ({entry.place}: {error})")
             if parser is not boolean:
                 return
             value = False
@@ -138,7 +138,7 @@ class Reading:
 
     def drop(self, reason: str, beginning: str, field: str) -> None:
         """Reset a field, and note the keys with a prefix that have no effect because another key has not
-        switched their feature on.
+        enabled their feature.
 
         :param beginning: the prefix of these keys.
         """

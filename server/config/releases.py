@@ -2,14 +2,14 @@
 
 The rules:
 
-* A line such as ``3.8`` stands for its release in :data:`LINES`. A release by its whole number, such as
-  ``3.8.0``, is possible too, from 3.5.5 on and up to the last that is known (:data:`LAST`).
-* Each row of :data:`CHANGES` is one change of behaviour: the old behaviour, and the first release with the
-  new behaviour for each line that was maintained then. A line that the row does not name has the new
-  behaviour if it is later than all named lines, and otherwise the old one.
+* A line such as ``3.8`` stands for its release in :data:`LINES`. A full number such as ``3.8.0`` names a
+  release too, from 3.5.5 up to the last known release (:data:`LAST`).
+* Each row of :data:`CHANGES` is one change of behaviour. It has the old behaviour, and for each line that was
+  maintained at that time the first release with the new behaviour. A line that the row does not name has the
+  new behaviour if it is later than all named lines, and otherwise the old one.
 * A server has the behaviour of its release in every row. The rows are read when it starts. The rest of the
   code has the default behaviour, which costs nothing (:mod:`..core.emulation`).
-* Faults that endanger clients or data are emulated in no release: see the README's table of differences.
+* Faults that endanger clients or data are never emulated: see docs/differences.md.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ CHANGES: Final = {
     "quota-limits": Change("semantics.md section 9.3", "quotas are never enforced", ((3, 7, 0),)),
     "flags-in-multi": Change(
         "wire.md section 10",
-        "an unknown create flag is -8 of its operation, not -5 of all; a TTL flag without its TTL "
-        "is -5 of all only if no operation before it fails",
+        "an unknown create flag fails with -8 at its operation, not with -5 for the whole multi; a TTL "
+        "flag without its TTL fails with -5 for the whole multi only if no earlier operation fails",
         ((3, 7, 2), (3, 8, 3)),
     ),
     "create2-in-multi": Change(
@@ -86,7 +86,7 @@ CHANGES: Final = {
     ),
     "top-level-check": Change(
         "wire.md section 8",
-        "a check outside a multi takes a zxid, and is never answered",
+        "a check outside a multi takes a zxid and gets no answer",
         ((3, 8, 5), (3, 9, 3)),
     ),
     "notification-zxid": Change("wire.md section 11", "-1 in the header of each event", ((3, 9, 0),)),
@@ -105,7 +105,7 @@ CHANGES: Final = {
     ),
     "one-mode-per-path": Change(
         "semantics.md section 17",
-        "a connection has one mode at a path, the last one registered",
+        "a connection has one mode at a path: the last registered mode",
         ((3, 9, 0),),
     ),
     "undecodable-write": Change(
@@ -113,11 +113,13 @@ CHANGES: Final = {
     ),
     "null-path-in-multi": Change(
         "semantics.md section 11, rule 10",
-        "-5 with a terminator behind it, and last processed does not move",
+        "-5 with a terminator after it, and the last processed zxid does not change",
         ((3, 9, 0),),
     ),
     "null-acl-in-multi": Change(
-        "semantics.md section 11, rule 10", "-114 of its operation, not -5 of all", ((3, 9, 0),)
+        "semantics.md section 11, rule 10",
+        "the multi fails with -114 at this operation, not with -5 as a whole",
+        ((3, 9, 0),),
     ),
     "snapshots-over-http": Change(
         "operator-surface.md section 2.4", "the admin server has no snapshot and no restore", ((3, 9, 0),)
@@ -129,17 +131,19 @@ CHANGES: Final = {
         ((3, 9, 5),),
     ),
     "container-never-used": Change(
-        "semantics.md section 7", "an empty container that never had a child stays", ((3, 10, 0),)
+        "semantics.md section 7", "an empty container that never had a child is not deleted", ((3, 10, 0),)
     ),
     "fips-sasl": Change(
-        "sasl.md section 9", "DIGEST-MD5 logs in although fips-mode is on, as by default", ((3, 10, 0),)
+        "sasl.md section 9",
+        "a login with DIGEST-MD5 succeeds although fips-mode is on, which is the default",
+        ((3, 10, 0),),
     ),
     "operation-counters": Change(
         "operator-surface.md section 3.4", "no counters op_count_* and ttl_node_*", ((3, 10, 0),)
     ),
     "prometheus-names": Change(
         "operator-surface.md section 3.1",
-        "for Prometheus counters have no suffix _total, and summaries the quantile 0.9 in place of 0.95",
+        "for Prometheus counters have no suffix _total, and summaries have the quantile 0.9 instead of 0.95",
         ((3, 10, 0),),
     ),
     "memory-of-jvm": Change(
@@ -149,12 +153,12 @@ CHANGES: Final = {
 """The changes by name, in the order of the releases."""
 
 ALWAYS_SENDS_FLAG: Final = ((3, 9, 0), (3, 9, 2))
-"""The first and the last release that answer a handshake without a read-only byte with one (wire.md section
+"""The first and the last release that answer with a read-only byte if the handshake has none (wire.md section
 4.3)."""
 
 
 class ReleaseError(ValueError):
-    """The text names no release that can be emulated."""
+    """The text does not name a release that can be emulated."""
 
 
 @attrs.frozen
@@ -179,7 +183,7 @@ class Release:
 
 @lru_cache
 def release(text: str) -> Release:
-    """Return a release, given its line or its number.
+    """Return the release that a line or a number names.
 
     :raises ReleaseError: it cannot be emulated.
     """
@@ -190,4 +194,4 @@ def release(text: str) -> Release:
         if (major, minor, patch) >= _FIRST and patch <= LAST.get((major, minor), -1):
             return Release((major, minor, patch))
     known = f"{', '.join(LINES)}, or a release from {'.'.join(map(str, _FIRST))} on by its number"
-    raise ReleaseError(f"{text!r} is no release that can be emulated; there are {known}")
+    raise ReleaseError(f"{text!r} is not a release that can be emulated; there are {known}")

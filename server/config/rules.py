@@ -1,6 +1,6 @@
 """The rules about several keys of zoo.cfg that belong together (operator-surface.md section 4).
 
-:func:`apply` comes after each key by itself (``reading``).
+:func:`apply` runs after each single key was read (``reading``).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _WORDS = {word.decode() for word in FOUR_LETTER_WORDS} | {"*"}
 
 
 def apply(reading: Reading, port_given: bool) -> None:
-    """Apply the keys that belong together, reset those without effect, and warn.
+    """Apply the keys that belong together, reset the keys without effect, and warn.
 
-    :param port_given: whether the port comes from elsewhere, so that the file needs none.
+    :param port_given: whether the port comes from a flag or an argument, so that the file needs no port.
     :raises ConfigError: a key cannot be used.
     """
     take_address(reading)
@@ -60,7 +60,7 @@ def _authentication(reading: Reading) -> None:
     elif "required_auth_schemes" not in reading.values or not reading.values["required_auth_schemes"].value:
         reading.refuse(
             reading.entries["enforce.auth.enabled"],
-            "enforce.auth.schemes must name a scheme: digest, ip ...",
+            "enforce.auth.schemes must name a scheme, such as digest or ip",
         )
 
 
@@ -117,7 +117,7 @@ def _metrics_provider(reading: Reading) -> None:
         if "metrics_port" not in reading.values:
             reading.give("metrics_port", 7000, entry)
     else:
-        reading.drop("metricsProvider.className does not ask for them", "metricsProvider.", "metrics_port")
+        reading.drop("metricsProvider.className does not enable them", "metricsProvider.", "metrics_port")
 
 
 def _ports(reading: Reading, port_given: bool) -> None:
@@ -133,7 +133,7 @@ def _ports(reading: Reading, port_given: bool) -> None:
 
 
 def _limits(reading: Reading) -> None:
-    """Apply a written limit to this machine's own addresses too."""
+    """Apply a limit from the configuration to the addresses of this machine too."""
     if "max_client_connections" in reading.values:
         reading.values["max_loopback_connections"] = reading.values["max_client_connections"]
 
@@ -144,13 +144,17 @@ def _doubtful_values(reading: Reading) -> None:
     for key in ("maxClientCnxns", "maxCnxns"):
         entry = reading.entries.get(key)
         if entry is not None and re.fullmatch("-[0-9]+", entry.value) and entry.value != "-1":
-            reading.warn(entry, f"{entry.value} means no limit at all; if that is what you want, write 0")
+            reading.warn(entry, f"{entry.value} means that there is no limit; if you want no limit, write 0")
     entry = reading.entries.get("4lw.commands.whitelist")
     if entry is not None and (unknown := names(entry.value) - _WORDS):
-        reading.warn(entry, f"no four-letter word: {', '.join(map(repr, sorted(unknown)))}; delete it")
+        reading.warn(
+            entry, f"these are not four-letter words: {', '.join(map(repr, sorted(unknown)))}; delete it"
+        )
     entry = reading.entries.get("DigestAuthenticationProvider.superDigest")
     if entry is not None and not _is_digest(entry.value):
-        reading.warn(entry, "it makes nobody a super user; it must be a name, a colon and a digest in base64")
+        reading.warn(
+            entry, "with this value nobody is a super user; it must be a name, a colon and a digest in base64"
+        )
 
 
 def _is_digest(text: str) -> bool:

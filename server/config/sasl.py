@@ -1,14 +1,14 @@
 """The users of SASL, from keys and from a JAAS file of the real server (sasl.md section 10).
 
-A key ``sasl.user.NAME`` is a user; it wins over the file. Such users need nothing else. ACLs can name the
-users of a file only with a provider, as in the real server (sasl.md section 1).
+A key ``sasl.user.NAME`` defines a user, and overrides the same user of the file. Such users need no other
+keys. ACLs can name the users of a file only with a provider, as in the real server (sasl.md section 1).
 
     Server {
         org.apache.zookeeper.server.auth.DigestLoginModule required
         user_bob="secret";
     };
 
-The whole file must be right, also the sections of other programs. Passwords appear in no error.
+The whole file must be correct, also the sections of other programs. Passwords appear in no error.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ _END: Final = "the end of the file"
 
 
 class JaasError(ValueError):
-    """A file that cannot be read: one line that says what, where, and how to mend it."""
+    """A file that cannot be read. The message is one line that says what is wrong, where, and how to correct
+    it."""
 
 
 class SaslKeyError(ValueError):
-    """A key that cannot be honoured.
+    """A key that cannot have an effect.
 
     :ivar key: which.
     """
@@ -57,11 +58,11 @@ class SaslKeyError(ValueError):
 
 @attrs.frozen
 class Found:
-    """The result of the keys.
+    """The users that the keys define.
 
-    :ivar key: the key from which the users come; empty without users.
+    :ivar key: the key that has defined the users; empty without users.
     :ivar users: passwords by user name; None: there is no SASL.
-    :ivar enabled: whether the users need no provider beside them.
+    :ivar enabled: whether the users work without a provider.
     :ivar warnings: about keys.
     """
 
@@ -120,7 +121,7 @@ def users_of(text: str, section: str = _SECTION, name: str = "jaas.conf") -> dic
     """Return the passwords of a section by user name; None if the file has no such section.
 
     :param name: the name of the file in errors.
-    :raises JaasError: the text cannot be read, or the section asks for another mechanism than DIGEST-MD5.
+    :raises JaasError: the text cannot be read, or the section requires a mechanism that is not DIGEST-MD5.
     """
     return _Parser(text, name).sections(section)
 
@@ -138,7 +139,7 @@ class _Parser:
         while at < len(text):
             found = _TOKEN.match(text, at)
             if found is None:
-                self._fail(line, f"{text[at]!r} cannot stand here; put keys and values into double quotes")
+                self._fail(line, f"{text[at]!r} is not allowed here; put keys and values into double quotes")
             kind, value = str(found.lastgroup), found[0]
             if kind != "skip":
                 yield _Token(_unquoted(value) if kind == "text" else value, kind, line)
@@ -157,18 +158,20 @@ class _Parser:
         return seen.get(wanted)
 
     def _section(self, wanted: bool) -> dict[str, str]:
-        """Read a section after its opening bracket. A module that is not ``wanted`` must be right, too."""
+        """Read a section after its opening bracket. A module that is not ``wanted`` must be correct too."""
         found: dict[str, str] = {}
         self._sign("{")
         while not self._is("}"):
             line = self._next.line
             module = self._name_of("the class of a login module")
             if wanted and module != _DIGEST:
-                kerberos = "GSSAPI (Kerberos) is not there" if "Krb5" in module else f"{module} is not there"
-                self._fail(line, f'{kerberos}; DIGEST-MD5 is: use {_DIGEST} with user_NAME="PASSWORD"')
+                kerberos = (
+                    "GSSAPI (Kerberos) is not supported" if "Krb5" in module else f"{module} is not supported"
+                )
+                self._fail(line, f'{kerberos}; only DIGEST-MD5 is: use {_DIGEST} with user_NAME="PASSWORD"')
             line = self._next.line
             if self._name_of(flags := " or ".join(_FLAGS)).lower() not in _FLAGS:
-                self._fail(line, f"after the class of a module must stand {flags}")
+                self._fail(line, f"after the class of a module there must be {flags}")
             while not self._is(";"):
                 key = self._name_of("the name of an option, or a semicolon")
                 self._sign("=")
@@ -196,7 +199,7 @@ class _Parser:
 
     def _name_of(self, what: str) -> str:
         if self._next.kind not in ("word", "text"):
-            self._fail(self._next.line, f"here must stand {what}")
+            self._fail(self._next.line, f"here there must be {what}")
         return self._take().value
 
     def _value(self) -> str:
@@ -204,7 +207,7 @@ class _Parser:
         value = self._name_of("a value, in double quotes")
         if "${" in value:
             self._fail(
-                line, "${...} names a property of a JVM, and there is none here; write the value itself"
+                line, "${...} names a property of a JVM, but pyzk-server has no JVM; write the value itself"
             )
         return value
 

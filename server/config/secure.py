@@ -1,9 +1,9 @@
 """The rules about the keys of TLS (operator-surface.md section 4.2): the ports with TLS, and their stores.
 
-* ``secureClientPort`` and ``client.portUnification`` take the stores of ``ssl.*``.
-* The admin server, with ``admin.portUnification`` or ``admin.forceHttps``, takes the stores of
-  ``ssl.quorum.*``, as the real server does, or else the stores of ``ssl.*``. It demands certificates of
-  clients only with ``admin.needClientAuth``.
+* ``secureClientPort`` and ``client.portUnification`` use the stores of ``ssl.*``.
+* With ``admin.portUnification`` or ``admin.forceHttps``, the admin server uses the stores of
+  ``ssl.quorum.*``, like the real server. Without such stores it uses the stores of ``ssl.*``. The admin
+  server requires certificates of clients only with ``admin.needClientAuth``.
 * Keys that no port needs are named in the warning.
 """
 
@@ -45,7 +45,7 @@ def secure_ports(reading: Reading) -> None:
 
 
 def _clients_port(reading: Reading) -> bool:
-    """Return whether clients may come over TLS."""
+    """Return whether clients can connect over TLS."""
     unified = reading.is_true("client.portUnification")
     if "secure_port" not in reading.values and not unified:
         return False

@@ -1,6 +1,6 @@
-"""The ``server.N`` lines of zoo.cfg, here or in a file of their own: one is a standalone server, more are an
-ensemble (operator-surface.md section 4.4, ensemble.md section 12); so is one
-with ``standaloneEnabled=false``.
+"""The ``server.N`` lines of zoo.cfg, in the file or in a separate file. One line is a standalone server, and
+several lines are an ensemble (operator-surface.md section 4.4, ensemble.md section 12). One line with
+``standaloneEnabled=false`` is an ensemble too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ def find(reading: Reading) -> None:
     reading.groups = {key: entry for key, entry in reading.entries.items() if is_of_groups(key)}
     if dynamic := reading.entries.get("dynamicConfigFile"):
         for entry in (*reading.servers.values(), *reading.groups.values()):
-            reading.refuse(entry, "the file of dynamicConfigFile has the servers; move this line there")
+            reading.refuse(
+                entry, "the servers are in the file of dynamicConfigFile; move this line to that file"
+            )
         try:
             members = parse(text_of(dynamic.value), dynamic.value)
         except ConfigError as error:
@@ -54,7 +56,7 @@ def find(reading: Reading) -> None:
 
 
 def take_address(reading: Reading) -> None:
-    """Take the address for clients from the line of the only server, or of the first one."""
+    """Read the address for clients from the line of the only server, or from the first line."""
     if reading.members:
         first = reading.members[0]
         if first.client_port and "port" not in reading.values:
@@ -63,7 +65,7 @@ def take_address(reading: Reading) -> None:
     for entry in reading.servers.values():
         ensemble, _, client = entry.value.partition(";")  # host:2888:3888:role;address:2181
         if ensemble.strip().lower().endswith(":observer"):
-            reading.refuse(entry, "an observer needs servers that vote: at least two more lines")
+            reading.refuse(entry, "an observer needs servers that vote: add at least two lines")
         client_address, _, port = client.rpartition(":")
         if port and "port" not in reading.values:
             _, parser = KNOWN["clientPort"]
@@ -73,7 +75,7 @@ def take_address(reading: Reading) -> None:
 
 
 def limits(reading: Reading) -> tuple[int | None, int | None]:
-    """Return syncLimit and initLimit of an ensemble; None for a missing one. An ensemble with ``server.N``
+    """Return syncLimit and initLimit of an ensemble; None for a missing key. An ensemble with ``server.N``
     lines must have both."""
     if not reading.is_ensemble:
         return None, None

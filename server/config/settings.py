@@ -1,6 +1,7 @@
-"""All settings of the server. Defaults are the real server's, except those in docs/differences.md.
+"""All settings of the server. Defaults are the defaults of the real server, except the defaults in
+docs/differences.md.
 
-The names are those of zoo.cfg in Python's spelling; the comment of each field is its key. Durations are in
+The names are the keys of zoo.cfg in Python's spelling. The comment of each field is its key. Durations are in
 ms.
 """
 
@@ -25,11 +26,12 @@ _NEEDED = {"metrics_port": ("prometheus_client", "prometheus-client")}
 
 
 _NEVER_USED = 300_000
-"""ms after which an empty container that never had a child is removed, since the release 3.10."""
+"""ms after which the server deletes an empty container that never had a child, since release 3.10."""
 
 
 def hashlib_name(algorithm: str) -> str:
-    """Return hashlib's name of a digest, given Java's (SHA1, SHA-256, SHA-512/256, SHA3-256; any case).
+    """Return hashlib's name of a digest, given the name in Java (SHA1, SHA-256, SHA-512/256, SHA3-256; any
+    case).
 
     :raises ValueError: hashlib does not have it.
     """
@@ -43,14 +45,16 @@ def hashlib_name(algorithm: str) -> str:
     except ValueError:
         size = 0
     if not size:
-        raise ValueError(f"{algorithm!r} is not a digest known here; SHA1, SHA-256, SHA-512 and SHA3-256 are")
+        raise ValueError(
+            f"{algorithm!r} is not a known digest; known are SHA1, SHA-256, SHA-512 and SHA3-256"
+        )
     return name
 
 
 class SettingsError(ValueError):
     """Settings contradict each other, or need a package that is not installed.
 
-    :ivar fields: the names of the fields concerned, as they are in the message.
+    :ivar fields: the names of the fields in the message.
     """
 
     def __init__(self, message: str, *fields: str) -> None:
@@ -64,7 +68,7 @@ def _count(settings: Settings | None, attribute: attrs.Attribute[int], value: in
 
 
 def _number(default: int, least: int, *also: int) -> int:
-    """Declare a field whose value is at least ``least``, or one of ``also``."""
+    """Declare a field with a value of at least ``least``, or with a value in ``also``."""
 
     def at_least(settings: Settings | None, attribute: attrs.Attribute[int], value: int) -> None:
         if value < least and value not in also:
@@ -77,7 +81,7 @@ def _compression(settings: Settings | None, attribute: attrs.Attribute[str], val
     if value not in ("", "gz", "snappy"):
         raise ValueError(f"{attribute.name} must be gz or snappy, not {value!r}")
     if value == "snappy" and find_spec("cramjam") is None:
-        raise ValueError("snappy needs a package that is not there: pip install cramjam")
+        raise ValueError("snappy needs a package that is not installed: pip install cramjam")
 
 
 def _port(settings: Settings | None, attribute: attrs.Attribute[Any], value: int | None) -> None:
@@ -133,8 +137,8 @@ def _users(
 class Settings:
     """The settings of one server.
 
-    Raises :class:`ValueError` for a value out of range, :class:`SettingsError` if two values contradict each
-    other.
+    Raises :class:`ValueError` for a value out of range, and :class:`SettingsError` if two values contradict
+    each other.
     """
 
     emulate: str = attrs.field(default=DEFAULT, validator=_release)  # emulate: a line, or a release
@@ -231,7 +235,7 @@ class Settings:
 
     @max_loopback_connections.default
     def _loopback_by_default(self) -> int:
-        """On a laptop all hosts of a production share one address, so only an explicit limit counts."""
+        """On a laptop all clients share one address, so only an explicit limit applies."""
         given = self.max_client_connections
         return 0 if given == MAX_CLIENT_CONNECTIONS else given
 
@@ -245,12 +249,12 @@ class Settings:
 
     @sasl_enabled.default
     def _sasl_by_default(self) -> bool:
-        """Users are enough, except users of a JAAS file, which need a provider as well."""
+        """If SASL users exist, SASL is enabled. Only users of a JAAS file need a provider too."""
         return self.sasl_users is not None
 
     @property
     def release(self) -> Release:
-        """The emulated release; clients read it from the four-letter words."""
+        """The emulated release. Clients can read it with the four-letter words."""
         return release(self.emulate)
 
     @property

@@ -39,7 +39,8 @@ class Configuration:
     :ivar warnings: lines for the log: one about all keys without effect, and one for each value that is
         probably a mistake.
     :ivar members: the servers of an ensemble; none for a single server.
-    :ivar sync_limit: the ticks of an ensemble, if given; the same for ``init_limit``.
+    :ivar sync_limit: the sync limit of an ensemble in ticks, if given; ``init_limit`` is the init limit in
+        ticks.
     """
 
     values: Mapping[str, SourcedValue]
@@ -53,8 +54,8 @@ def build(sourced: Mapping[str, SourcedValue], names: Mapping[str, str] = Mappin
     """Make the settings from values with their sources.
 
     :param sourced: the values by field of :class:`Settings`.
-    :param names: the names of fields without a value, for errors; by default their keys in zoo.cfg.
-    :raises ConfigError: a value is out of range, or two contradict each other.
+    :param names: the names in errors of fields without a value; by default their keys in zoo.cfg.
+    :raises ConfigError: a value is out of range, or two values contradict each other.
     """
     values: dict[str, Any] = {field: item.value for field, item in sourced.items()}
     for field, item in sourced.items():

@@ -1,6 +1,7 @@
 """TLS for the secure port, from the ssl.* keys of zoo.cfg (operator-surface.md section 4.2).
 
-Key and trust stores are PEM files. Java's own formats are refused with the command that converts them.
+Key and trust stores are PEM files. Stores in Java's formats are refused; the error has the command that
+converts the store.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ OPTIONS: Final = frozenset(
 )
 """The keys that :func:`server_context` reads."""
 QUORUM_OPTIONS: Final = frozenset(key.replace("ssl.", "ssl.quorum.") for key in OPTIONS)
-"""The same for the stores that the real server's admin server has."""
+"""The same keys for the stores of the real server's admin server."""
 
 # By name: a module that only asks for OPTIONS need not load ssl (see later.py).
 _CLIENT_AUTH = {"need": "CERT_REQUIRED", "want": "CERT_OPTIONAL", "none": "CERT_NONE"}
@@ -39,7 +40,7 @@ _VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 
 
 class TlsError(ValueError):
-    """A TLS option cannot be used. The message never holds a password.
+    """An option of TLS cannot be used. The message never contains a password.
 
     :ivar key: the key concerned.
     """
@@ -55,8 +56,8 @@ def server_context(options: Mapping[str, str]) -> ssl.SSLContext:
     :param options: values by key of :data:`OPTIONS`; an empty value counts as missing.
     :raises TlsError: a file cannot be read or is not PEM, a password is wrong, or a value is unknown.
 
-    As in the real server a client must show a certificate unless ssl.clientAuth says otherwise, and without a
-    trust store the certificate authorities of this machine are trusted.
+    As in the real server, a client must show a certificate unless ssl.clientAuth says otherwise. Without a
+    trust store, the certificate authorities of this machine are trusted.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _load_key_store(context, options)
@@ -104,7 +105,9 @@ def _load_key_store(context: ssl.SSLContext, options: Mapping[str, str]) -> None
                 key, f"the private key in {location} does not belong to its first certificate"
             ) from None
         raise TlsError(
-            key, f"{location} must hold a private key and, the server's own first, its certificate chain"
+            key,
+            f"{location} must contain a private key and the certificate chain, which begins with the "
+            "server's own certificate",
         ) from None
 
 
@@ -123,7 +126,7 @@ def _load_trust_store(context: ssl.SSLContext, options: Mapping[str, str]) -> No
     try:
         context.load_verify_locations(location)
     except ssl.SSLError:
-        raise TlsError(key, f"{location} holds no certificate that can be read") from None
+        raise TlsError(key, f"{location} contains no certificate that can be read") from None
 
 
 def _read(key: str, path: str) -> bytes:
@@ -142,7 +145,8 @@ _CONVERT_JKS = (
 
 
 def _check_pem(options: Mapping[str, str], store: str) -> None:
-    """Refuse a store that is not PEM by its type or its name, with the command that converts it."""
+    """Refuse a store that is not PEM by its type or its name. The error has the command that converts the
+    store."""
     key = f"{store}.location"
     location = options[key]
     content = _read(key, location)
@@ -168,8 +172,8 @@ def _names(text: str) -> list[str]:
 
 
 def _restrict_versions(context: ssl.SSLContext, options: Mapping[str, str]) -> None:
-    """Set the versions: by default TLS 1.2 and 1.3; only ssl.protocol means that one version, as in the real
-    server."""
+    """Set the versions of TLS: by default 1.2 and 1.3. If only ssl.protocol is set, only its version is
+    allowed, as in the real server."""
     key = "ssl.enabledProtocols" if options.get("ssl.enabledProtocols") else "ssl.protocol"
     names = _names(options.get(key) or "")
     if names in ([], ["TLS"]):
@@ -182,7 +186,8 @@ def _restrict_versions(context: ssl.SSLContext, options: Mapping[str, str]) -> N
 
 
 def _openssl_name(suite: str) -> str:
-    """OpenSSL's name of a cipher suite of TLS 1.2, given Java's; another name is returned as it is.
+    """Return OpenSSL's name of a cipher suite of TLS 1.2, given the name in Java. Another name is returned
+    unchanged.
 
     TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is ECDHE-RSA-AES128-GCM-SHA256.
     """
@@ -196,8 +201,8 @@ def _openssl_name(suite: str) -> str:
 
 
 def _restrict_ciphers(context: ssl.SSLContext, text: str) -> None:
-    """Allow only the named suites. Suites of TLS 1.3 are all allowed or none, because Python cannot choose
-    among them."""
+    """Allow only the named suites. Either all suites of TLS 1.3 are allowed or none, because Python cannot
+    choose among them."""
     suites = _names(text)
     if not suites:
         return
@@ -205,7 +210,7 @@ def _restrict_ciphers(context: ssl.SSLContext, text: str) -> None:
     classic = {suite: _openssl_name(suite) for suite in suites if suite not in modern}
     for suite, name in classic.items():
         if not _is_suite(name):
-            raise TlsError("ssl.ciphersuites", f"{suite} is not a cipher suite known here")
+            raise TlsError("ssl.ciphersuites", f"{suite} is not a known cipher suite")
     if classic:
         context.set_ciphers(":".join(classic.values()))
     if len(classic) == len(suites):
@@ -213,12 +218,12 @@ def _restrict_ciphers(context: ssl.SSLContext, text: str) -> None:
     elif not classic:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     if context.minimum_version > context.maximum_version:
-        raise TlsError("ssl.ciphersuites", "no suite here is one of the enabled protocols")
+        raise TlsError("ssl.ciphersuites", "no suite in this list belongs to an enabled protocol")
 
 
 def _is_suite(name: str) -> bool:
-    """Return whether OpenSSL has exactly this suite: its list language also has words for groups, and
-    commands."""
+    """Return whether OpenSSL has exactly this suite. The check is needed because lists for OpenSSL can also
+    contain names of groups and commands."""
     scratch = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         scratch.set_ciphers(name)

@@ -1,8 +1,8 @@
 """zoo.cfg: from the text of a file to its settings (operator-surface.md section 4).
 
 ``zookeys`` has the meaning of each key. One warning names all keys without effect. A key that cannot be used
-raises :class:`ConfigError`, whose one line names the file, the line and the key. Passwords and digests
-appear in neither.
+raises :class:`ConfigError`, whose one line names the file, the line and the key. Errors and warnings contain
+no passwords or digests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def read(
 ) -> Configuration:
     """Read a file; see :func:`interpret`.
 
-    :raises ConfigError: the file cannot be read, or its text cannot be used.
+    :raises ConfigError: the file cannot be read, or the text of the file cannot be used.
     """
     return interpret(text_of(path), path, port_given=port_given, beside=beside, ensemble=ensemble)
 
@@ -36,11 +36,11 @@ def interpret(
     """Interpret the text of a file.
 
     :param name: the name of the file in errors and warnings.
-    :param port_given: whether the port comes from elsewhere, so that the file needs none.
-    :param beside: keys of environment variables and ``--set``, which win over the file. The last of equal
-        keys wins.
-    :param ensemble: whether a pretend ensemble is requested elsewhere: its keys count without ``server.N``
-        lines.
+    :param port_given: whether the port comes from a flag or an argument, so that the file needs no port.
+    :param beside: the keys of environment variables and ``--set``, which override the file. If a key occurs
+        twice, the last value counts.
+    :param ensemble: whether a flag or an argument requests a pretend ensemble. Then the keys of ensembles
+        count without ``server.N`` lines.
     :raises ConfigError: the text cannot be used.
     """
     reading = Reading(text, name, beside)

@@ -4,7 +4,7 @@
 * without effect, because nothing here corresponds to it: ``IGNORED``;
 * without effect yet: ``NOT_YET``;
 * refused: by its parser, in ``KNOWN`` or ``CHECKED``, or by a rule about several keys in ``rules``;
-* unknown: kept, and never an error.
+* an unknown key, which is kept and is never an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _interval(text: str) -> int:
-    """Read a number of hours, or a number with a unit, like release 3.10, in whole seconds."""
+    """Read a number of hours, or a number with a unit as in release 3.10. Return whole seconds."""
     match = re.fullmatch(r"([+-]?[0-9]+)(ms|[smhd])", text, re.IGNORECASE)
     if match is None:
         return _integer(text) * 3600
@@ -78,7 +78,7 @@ def _yes(text: str) -> bool:
 
 
 def address(text: str) -> str:
-    """Read a host. An IPv6 address may have brackets, which are removed."""
+    """Read a host. An IPv6 address can have brackets, which are removed."""
     return text[1:-1] if text.startswith("[") and text.endswith("]") else text
 
 
@@ -89,7 +89,7 @@ def names(text: str) -> frozenset[str]:
 def _only(wanted: str, why: str) -> Parser:
     def only(text: str) -> str:
         if text.lower() != wanted:
-            raise ValueError(f"{text!r} cannot be honoured: {why}; delete the line")
+            raise ValueError(f"{text!r} cannot have an effect: {why}; delete the line")
         return text
 
     return only
@@ -109,7 +109,7 @@ PROMETHEUS: Final = f"{_METRICS}prometheus.PrometheusMetricsProvider"
 
 def _metrics_provider(text: str) -> str:
     if text not in (PROMETHEUS, *_NO_METRICS):
-        raise ValueError(f"{text!r} is not a class known here; {PROMETHEUS} is")
+        raise ValueError(f"{text!r} is not a known class; {PROMETHEUS} is")
     return text
 
 
@@ -154,7 +154,7 @@ KNOWN: Final[dict[str, Meaning]] = {
     "DigestAuthenticationProvider.digestAlg": ("digest_algorithm", str),
     "ssl.authProvider": (None, _only("x509", "certificates are identities of the scheme x509 alone")),
     "ssl.crl": (None, _only("false", "certificates are not looked up in revocation lists")),
-    "ssl.ocsp": (None, _only("false", "nobody is asked whether a certificate is revoked")),
+    "ssl.ocsp": (None, _only("false", "the server does not check whether a certificate is revoked")),
     "ssl.context.supplier.class": (None, _refused("it names a Java class; ssl.keyStore.location is there")),
     "metricsProvider.className": (None, _metrics_provider),
     "metricsProvider.httpHost": ("metrics_host", address),
@@ -222,8 +222,8 @@ AT_CLIENT_PORT: Final = (
     *("admin.commandURL", "admin.snapshot.enabled", "admin.restore.enabled"),
     *("admin.rateLimiterIntervalInMS", "metricsProvider.exportJvmInfo"),
 )
-"""Keys of the admin server and of the metrics. They also count at the port for clients, because that port
-serves both."""
+"""Keys of the admin server and of the metrics. These keys also apply to the port for clients, because the
+port serves both."""
 
 SASL_USER: Final = "sasl.user."
 SUPER_USER: Final = "superUser."
@@ -233,7 +233,7 @@ SASL_KEYS: Final = (
 )
 """Keys that have no effect without users of SASL."""
 NUMBERED: Final = ("authProvider.", SASL_USER, SUPER_USER)
-"""The prefixes of keys that end with a name of the operator's choice."""
+"""The prefixes of keys that end with a name that the operator chooses."""
 
 KEY_OF: Final = {field: key for key, (field, _) in (KNOWN | PROPERTIES).items() if field}
 """The key of a field of Settings."""
@@ -257,8 +257,8 @@ def _each(keys: str, parser: Parser) -> dict[str, Parser]:
 
 # Keys below whose value the real server checks all the same, and values that nobody could honour here.
 CHECKED: Final[dict[str, Parser]] = {
-    "electionAlg": _only("3", "no other election algorithm exists any more"),
-    "peerType": _only("participant", "an observer needs an ensemble, and this server is a single process"),
+    "electionAlg": _only("3", "there is only one election algorithm"),
+    "peerType": _only("participant", "an observer needs an ensemble, but this server is a single process"),
     **_each(
         """initLimit syncLimit connectToLearnerMasterLimit
         observerMasterPort quorum.cnxn.threads.size multiAddress.reachabilityCheckTimeoutMs
@@ -282,7 +282,7 @@ def _reasons(table: Mapping[str, str]) -> dict[str, str]:
 # operator-surface.md section 4.3, and what of 4.2 holds by construction. A final * is any rest of a key.
 IGNORED: Final = _reasons(
     {
-        "only --data says where data is kept": "dataDir",
+        "only --data sets the directory of the data": "dataDir",
         "logs are written in one way": """
             preAllocSize txnLogSizeLimitInKb commitLogCount
             snapshotSizeFactor fsync.warningthresholdms
@@ -298,8 +298,8 @@ IGNORED: Final = _reasons(
             maxConcurrentSnapSyncs maxTimeToWaitForEpoch leaderConnectDelayDuringRetryMs forceSnapshotSync
             test.allowDiscontinuousProposals
             forward_learner_requests_to_commit_processor_disabled""",
-        "the server is standalone in any case": "server.* dynamicConfigFile",
-        "only the real server's JVM and transport need tuning": """
+        "this server is always standalone": "server.* dynamicConfigFile",
+        "only the JVM and the transport of the real server need tuning": """
             serverCnxnFactory nio.* netty.* commitProcessor.* intBufferStartingSizeBytes maxResponseCacheSize
             maxGetChildrenResponseCacheSize watchManagerName watcherCleanThreadsNum watcherCleanThreshold
             watcherCleanIntervalInSeconds maxInProcessingDeadWatchers bitHashCacheSize jvm.pause.*
@@ -316,8 +316,9 @@ IGNORED: Final = _reasons(
         "there is no audit log": "audit.enable audit.impl.class",
         "certificates and keys are read once, at the start": "client.certReload",
         "TLS comes from Python's ssl module, which has no such option": "ssl.*",
-        "there is no Kerberos: SASL is DIGEST-MD5": "kerberos.* security.auth_to_local requireKerberosConfig",
-        "no HTTP header says who a client is": "IPAuthenticationProvider.usexforwardedfor",
+        "Kerberos is not supported: the mechanism of SASL is "
+        "DIGEST-MD5": "kerberos.* security.auth_to_local requireKerberosConfig",
+        "no HTTP header identifies a client": "IPAuthenticationProvider.usexforwardedfor",
         "zxids begin with the clock": "testingonly.initialZxid",
     }
 )
@@ -331,7 +332,8 @@ NOT_YET: Final = _reasons(
 
 
 def is_off(value: str) -> bool:
-    """Whether a value of a key in ``NOT_YET`` needs no warning: it switches off what this server lacks."""
+    """Whether a value of a key in ``NOT_YET`` needs no warning, because the value disables a feature that
+    this server lacks."""
     return value.lower() == "false"
 
 

@@ -86,7 +86,7 @@ def refusal(*arguments: str) -> str:
 def test_what_cannot_be_had_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "zoo.cfg"
     file.write_text(ZOO_CFG)
-    assert "observers are for an ensemble: say how many servers vote" in refusal("--observers", "1")
+    assert "observers need an ensemble: give the number of servers that vote" in refusal("--observers", "1")
     assert "of a server of an ensemble: use it with --ensemble" in refusal("--trace-server", "1")
     assert "there are 1, 2, 3" in refusal("--ensemble", "3", "--trace-server", "4")
     assert "the configuration has 3 server lines" in refusal("--ensemble", "5", "--config", str(file))

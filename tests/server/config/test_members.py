@@ -135,7 +135,7 @@ def test_groups_in_a_file_of_their_own(tmp_path: Path) -> None:
 def test_servers_stand_in_one_file(tmp_path: Path, line: str) -> None:
     members = tmp_path / "zoo.cfg.dynamic"
     members.write_text(SEVEN + GROUPS)
-    with pytest.raises(ConfigError, match="move this line there"):
+    with pytest.raises(ConfigError, match="move this line to that file"):
         interpret(f"{LIMITS}dynamicConfigFile={members}\n{line}")
 
 

@@ -35,7 +35,7 @@ def test_the_variable_of_a_key(key: str, name: str) -> None:
 
 def test_a_variable_of_no_key_is_warned_about() -> None:
     _, (warning,) = overrides.from_environment({"PYZK_TICKTIME": "1"})
-    assert warning == "PYZK_TICKTIME is the variable of no key, and has no effect; perhaps PYZK_TICK_TIME"
+    assert warning == "PYZK_TICKTIME is not the variable of a key, and has no effect; perhaps PYZK_TICK_TIME"
 
 
 def test_authentication_providers_have_variables() -> None:

@@ -30,7 +30,7 @@ def test_a_line_or_a_release(text: str, number: str) -> None:
     "text", ["", "3", "3.4", "3.4.14", "3.5.4", "3.8.7", "3.10.1", "4.0.0", "3.9.x", "3.9 "]
 )
 def test_others_are_refused(text: str) -> None:
-    with pytest.raises(ReleaseError, match=r"is no release that can be emulated; there are 3\.5, "):
+    with pytest.raises(ReleaseError, match=r"is not a release that can be emulated; there are 3\.5, "):
         release(text)
     with pytest.raises(ValueError, match=r"^emulate: "):
         Settings(emulate=text)

@@ -212,7 +212,7 @@ server.1=localhost:2888:3888;2183
 def test_all_that_has_no_effect_is_one_warning_with_reasons():
     (warning,) = warnings_of(DOCKER)
     assert "\n" not in warning
-    assert "only --data says where data is kept: dataDir;" in warning
+    assert "only --data sets the directory of the data: dataDir;" in warning
     assert "there is no quorum: initLimit, syncLimit;" in warning
     assert "standalone in any case: server.1" in warning
     assert "tickTime" not in warning
@@ -490,28 +490,28 @@ def test_a_file_is_read_as_java_reads_it(tmp_path):
 @pytest.mark.parametrize(
     ("key", "value", "field", "kept", "words"),
     [
-        ("maxClientCnxns", "-5", "max_client_connections", 0, "-5 means no limit at all"),
-        ("maxCnxns", "-60", "max_connections", 0, "-60 means no limit at all"),
+        ("maxClientCnxns", "-5", "max_client_connections", 0, "-5 means that there is no limit"),
+        ("maxCnxns", "-60", "max_connections", 0, "-60 means that there is no limit"),
         (
             "4lw.commands.whitelist",
             "srvr, rouk, MNTR",
             "four_letter_words",
             {"srvr", "rouk", "MNTR"},
-            "no four-letter word: 'MNTR', 'rouk'; delete it",
+            "these are not four-letter words: 'MNTR', 'rouk'; delete it",
         ),
         (
             "DigestAuthenticationProvider.superDigest",
             "super",
             "super_digest",
             "super",
-            "it makes nobody a super user",
+            "with this value nobody is a super user",
         ),
         (
             "DigestAuthenticationProvider.superDigest",
             "super:s3cret",
             "super_digest",
             "super:s3cret",
-            "it makes nobody a super user",
+            "with this value nobody is a super user",
         ),
     ],
 )
