@@ -89,7 +89,7 @@ def write_image(image: Image, path: str | os.PathLike[str], replace: bool = Fals
         target = target if target.name == FOLDER else target / FOLDER
         target.mkdir(0o700, parents=True, exist_ok=True)
         if any(Listing.of(os.listdir(target))):
-            raise FileExistsError(f"{target} holds data already; name another directory")
+            raise FileExistsError(f"{target} already contains data; name another directory")
         target /= snapshot_name(image.zxid)
     elif target.exists() and not replace:
         raise FileExistsError(f"{target} exists; name another file")

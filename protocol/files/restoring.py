@@ -210,7 +210,7 @@ class Restorer:
                 if zxid % LISTED == 0:
                     found.digests.append((zxid, entry.digest))
         if reader.torn is not None:
-            text = "the last entry is torn: it was never whole, and is left out"
+            text = "the last entry is incomplete and is left out: the server stopped while it wrote the entry"
             self._tell(f"{name.text}, byte {reader.torn:,}: {text}")
 
     def _compare(self, image: Image, zxid: int, digest: int, where: str) -> None:

@@ -1,17 +1,18 @@
 """The admin server (operator-surface.md section 2): one HTTP request in, one answer out, without a socket.
 
-URL, methods, status, names and values are those of the real server; the JSON is on one line. A request passes
-these checks, in this order:
+URLs, methods, statuses, names and values are the same as in the real server. The JSON is on one line. A
+request passes these checks, in this order:
 
-1. Its path is below ``admin.commandURL``: else 404. Its method is GET, HEAD or POST: else 405
-   (TRACE: 403).
-2. No web page from elsewhere may have made it: else 403 (:func:`..net.http.web_page_behind`).
-3. The command exists: else an answer that says so, with status 200.
-4. A guarded command needs credentials: the super user's, or those of an identity that the ACL of ``/`` gives
-   every permission by name: else 401 or 403.
-5. Its method must be the method of the command, or the answer is 500.
+1. The path must be below ``admin.commandURL``. Otherwise the status is 404. The method must be GET, HEAD or
+   POST. Otherwise the status is 405 (TRACE: 403).
+2. A web page of another site must not have made the request. Otherwise the status is 403
+   (:func:`..net.http.web_page_behind`).
+3. The command must exist. Otherwise the answer says that it does not exist, with the status 200.
+4. A guarded command needs the credentials of the super user, or of an identity that has all permissions in
+   the ACL of ``/``. Otherwise the status is 401 or 403.
+5. The method must be the method of the command. Otherwise the status is 500.
 
-The commands are those of :data:`.commands.COMMANDS`.
+The commands are in :data:`.commands.COMMANDS`.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def answer(request: Request, service: Service, now: float) -> Response:
         return _json(200, name, {}, f"Unknown command: {name}")
     if command.guarded and (refused := _unauthorized(request, service)):
         text = (
-            "the admin command %s was refused to %s: %s; it needs all permissions on /, or the super user's"
-            " (DigestAuthenticationProvider.superDigest)"
+            "the admin command %s was refused to %s: %s; the client needs all permissions on /, or "
+            "the super user's credentials (DigestAuthenticationProvider.superDigest)"
         )
         logger.warning(text, name, request.peer, refused[1])
         return _json(refused[0], name, {}, refused[1])
@@ -93,7 +94,8 @@ def answer(request: Request, service: Service, now: float) -> Response:
 
 
 def body_limit(request: Request, service: Service, most: int) -> int:
-    """Return how many bytes a request may have. A tree is accepted only from clients that may restore it.
+    """Return the largest number of bytes of a request. A tree is accepted only from clients that may restore
+    it.
 
     :param most: for all others.
     """
@@ -105,7 +107,7 @@ def body_limit(request: Request, service: Service, most: int) -> int:
 
 
 def _limited(command: Command, service: Service, now: float) -> int:
-    """Why a command that is costly is not carried out now: the status; 0 if it is."""
+    """Return the status with which a costly command is refused now; 0 if the command is executed."""
     settings = service.settings
     enabled, interval = {
         "snapshot": (settings.admin_snapshot, settings.admin_rate_interval / 1e6),
@@ -144,7 +146,8 @@ def _own_names(settings: Settings) -> frozenset[str]:
 
 
 def _unauthorized(request: Request, service: Service) -> tuple[int, str] | None:
-    """Why this client may not have a guarded command: status and error; None if it may."""
+    """Return the status and the error with which a guarded command is refused; None if the client may use the
+    command."""
     credentials = request.headers.get("authorization")
     if credentials is None:
         return 401, "Auth info is missing for the command"
@@ -186,7 +189,8 @@ def _json(status: int, command: str, data: Data | Rows, error: str | None = None
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the JSON of a value in pieces. An iterator is a list, and a double that is no number is "NaN"."""
+    """Yield the JSON of a value in pieces. An iterator becomes a list, and a double that is not a number
+    becomes "NaN"."""
     if isinstance(value, dict):
         value = Rows(iter(value.items()))
     if isinstance(value, Rows):
@@ -211,4 +215,4 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
-"""As json.dumps(), which makes an encoder for each call."""
+"""An encoder like json.dumps(), which would make a new encoder for each call."""

@@ -1,9 +1,9 @@
-"""The commands of the admin server (operator-surface.md section 2.4): what each answers.
+"""The commands of the admin server, with the answer of each command (operator-surface.md section 2.4).
 
-:data:`COMMANDS` is the table of contents. A command is a function that gets an :class:`Ask` and returns what
-the JSON object of the answer holds, under the names of the real server. A figure without a meaning for one
-process in memory has the value that the real server shows when idle. A list or object that may be long is an
-iterator, or a :class:`Rows`: it is read while other clients are served.
+:data:`COMMANDS` lists all commands. A command is a function that receives an :class:`Ask` and returns the
+fields of the JSON object of the answer, with the names of the real server. A figure that has no meaning for
+one process in memory has the value that an idle real server shows. A list or an object that may be long is an
+iterator or a :class:`Rows`. It is read while other clients are served.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ Data: TypeAlias = dict[str, Any]
 
 @attrs.frozen
 class Rows:
-    """A JSON object, row by row. A row without a name (None) is left out: it only ends a step of the work."""
+    """A JSON object that is made row by row. A row without a name (None) is left out. It only marks the end
+    of a step of the work."""
 
     rows: Iterator[tuple[object, Any]]
 
 
 class CommandRefused(Exception):
-    """A command that is not carried out.
+    """A command that is not executed.
 
     :ivar status: of the HTTP answer.
-    :ivar data: the object of the answer; an error in it comes first, before the command's name.
+    :ivar data: the object of the answer. If the object has an error, the error precedes the command's name.
     """
 
     def __init__(self, status: int, error: str | None = None) -> None:
@@ -57,7 +58,7 @@ class Ask:
     """A request for a command.
 
     :ivar now: the monotonic time in seconds.
-    :ivar arguments: of the URL; none for POST.
+    :ivar arguments: the arguments in the URL; none for POST.
     """
 
     service: Service
@@ -71,13 +72,15 @@ class Command:
     """A row of the table.
 
     :ivar names: the primary name, then the aliases, with blanks between.
-    :ivar run: carries the command out; it may raise :class:`CommandRefused`.
-    :ivar guarded: for the super user, and whom the ACL of ``/`` gives every permission by name.
-    :ivar changes: it changes something although its method is GET.
-    :ivar limited: it can be switched off, and its rate is limited.
+    :ivar run: executes the command. It can raise :class:`CommandRefused`.
+    :ivar guarded: whether the command is only for the super user and for identities that have all permissions
+        in the ACL of ``/``.
+    :ivar changes: whether the command changes something although its method is GET.
+    :ivar limited: whether the command can be disabled and has a limited rate.
     :ivar takes_tree: its body is a snapshot.
-    :ivar always: whether a server that serves no clients answers it, too.
-    :ivar change: the row of :data:`.releases.CHANGES` that brought it; None: every release has it.
+    :ivar always: whether a server that serves no clients answers the command too.
+    :ivar change: the row of :data:`.releases.CHANGES` that introduced the command; None: every release has
+        the command.
     """
 
     names: str
@@ -103,9 +106,9 @@ class Command:
 class Stream:
     """The answer is a snapshot.
 
-    :ivar pieces: its zxid and a part of its bytes, again and again; before, pairs without bytes while it is
-        made.
-    :ivar whole: whether the client wants it; otherwise only how long it is.
+    :ivar pieces: yields the zxid and a part of the bytes, again and again. While the snapshot is made, the
+        pairs have no bytes.
+    :ivar whole: whether the client requests the whole answer; otherwise only the length of the answer.
     """
 
     pieces: Iterator[tuple[int, bytes]]
@@ -137,7 +140,8 @@ def _initial_configuration(ask: Ask) -> Data:
 
 
 def _system_properties(ask: Ask) -> Data:
-    """Return the properties of a Java process; here the settings that have a key, and the unknown keys."""
+    """Return the properties of a Java process. In this server they are the settings that have a key, and the
+    unknown keys."""
     settings = ask.service.settings
     known = {key: getattr(settings, field) for field, key in KEY_OF.items()}
     found = {key: _text(value) for key, value in known.items() if value is not None}
@@ -271,7 +275,8 @@ def _reset_connections(ask: Ask) -> Data:
 
 
 def _shed_connections(ask: Ask) -> Data:
-    """Close each connection with the given probability; its client comes back, to this server or another."""
+    """Close each connection with the given probability. Its client connects again, to this server or another
+    one."""
     try:
         asked = json.loads(ask.body or b"null")
     except (ValueError, RecursionError) as error:
@@ -284,8 +289,8 @@ def _shed_connections(ask: Ask) -> Data:
     percentage = int(percentage)
     chosen = [c for c in ask.service.connections if random.random() * 100 < percentage]
     for connection in chosen:
-        connection.abort("shed by an operator; its client may come back")
-    text = "an operator shed %d %% of the connections: %d are closed, and their clients may reconnect"
+        connection.abort("shed by an operator; its client can reconnect")
+    text = "an operator shed %d %% of the connections: %d are closed, and their clients can reconnect"
     logger.info(text, percentage, len(chosen))
     return {"connections_shed": len(chosen), "percentage_requested": percentage}
 
@@ -346,7 +351,7 @@ def _constant(**data: Any) -> Callable[[Ask], Data]:
 
 
 def _snapshot(ask: Ask) -> Stream:
-    """Return the tree as a snapshot; where data is kept in files, write it there too."""
+    """Return the tree as a snapshot. If data is kept in files, the snapshot is also written to a file."""
     from ..storage.online import snapshot_steps
 
     engine, storage = ask.service.engine, ask.service.storage
@@ -379,7 +384,7 @@ def _restore(ask: Ask) -> Data:
         raise CommandRefused(500) from None
     zxid, count = image.zxid, len(image.nodes)
     for connection in list(service.connections):
-        connection.abort("the tree was replaced by a snapshot; the client may reconnect")
+        connection.abort("the tree was replaced by a snapshot; the client can reconnect")
     restore(service.engine, image, service.at(ask.now))
     service.engine.stats.restore_time.add(int(1000 * (time.monotonic() - began)))
     logger.info(

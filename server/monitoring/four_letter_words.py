@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def version_text(settings: Settings) -> str:
-    """Return the version as operators and monitoring read it."""
+    """Return the version in the form that operators and monitoring expect."""
     return f"{settings.release}-pyzk-{__version__}, built on 2026-11-20 00:00 UTC"
 
 
@@ -33,7 +33,7 @@ _ALWAYS_ANSWERED = frozenset(("ruok", "gtmk", "stmk", "envi", "telnet close"))
 _PIECE = 32 * 1024
 """Characters of a long answer that are made at once: 1 ms of work."""
 _LINE = 100
-"""A line costs as much time as this number of characters, beside its own characters."""
+"""The number of characters that take as much time as a line takes in addition to its own characters."""
 _ENVIRONMENT = (
     "zookeeper.version", "host.name", "java.version", "java.vendor", "java.home", "java.class.path",
     "java.library.path", "java.io.tmpdir", "java.compiler", "os.name", "os.arch", "os.version", "user.name",
@@ -42,10 +42,10 @@ _ENVIRONMENT = (
 
 
 def answer(word: bytes, service: Service, asker: Connection, now: float, rest: bytes) -> Iterator[bytes]:
-    """Yield the reply, piece by piece; the connection closes behind it. ``rest`` is what came behind the
-    word.
+    """Yield the reply, piece by piece. The connection is closed after the reply. ``rest`` is the rest of the
+    bytes after the word.
 
-    Each piece takes a bounded time, however much there is to tell. In a long reply other clients are served
+    Each piece takes a bounded time, also in a very long answer. In a long reply other clients are served
     between the lines: each line was true when it was made.
     """
     name = "telnet close" if word == TELNET_CLOSE else word.decode()
@@ -257,9 +257,9 @@ def _mntr(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 
 def monitored(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
-    """Yield every metric as (key without its prefix, value as printed), the way the metrics provider that is
-    on calls them (operator-surface.md section 3.1). A row without a key is none: it took time to find that
-    out."""
+    """Yield every metric as (key without its prefix, value as printed), with the names of the enabled metrics
+    provider (operator-surface.md section 3.1). A row without a key is not part of the answer. It only took
+    time to make."""
     if service.settings.metrics_port is None:
         return metrics(service, now)
     from .prometheus import dump
@@ -344,7 +344,7 @@ def _wchp(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 
 _Word: TypeAlias = Callable[["Service", "Connection", float], str | Iterator[str]]
-"""Makes an answer: a text, or an iterator of lines where it may be long."""
+"""Makes an answer: a text, or an iterator of lines if the answer may be long."""
 
 
 def _constant(text: str) -> _Word:

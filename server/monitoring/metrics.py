@@ -1,7 +1,7 @@
 """The numbers of ``mntr`` (operator-surface.md section 3), under the names and in the forms of release 3.9.
 
-Figures without a meaning for a single process in memory (quorum, disk, JVM) are there as a constant zero,
-because monitoring templates ask for them.
+Figures that have no meaning for a single process in memory (quorum, disk, JVM) are a constant zero, because
+monitoring templates read them.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def metrics(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
 
 
 def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
-    """Yield the gauges: values of this moment."""
+    """Yield the gauges, which are the present values."""
     engine = service.engine
     stats = engine.stats
     latency = stats.latency
@@ -164,7 +164,7 @@ def gauges(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
 
 
 def counters(service: Service) -> Iterator[tuple[str, int]]:
-    """Yield the counters: they grow until they are reset."""
+    """Yield the counters, which grow until they are reset."""
     stats = service.engine.stats
     yield "connection_request_count", stats.connect_requests
     yield "connection_rejected", stats.connections_rejected
@@ -189,7 +189,7 @@ def counters(service: Service) -> Iterator[tuple[str, int]]:
 
 
 def summaries(service: Service) -> dict[str, Summary | Histogram]:
-    """Yield the distributions; each :class:`.stats.Histogram` gives percentiles, too."""
+    """Yield the distributions. Each :class:`.stats.Histogram` has percentiles too."""
     stats = service.engine.stats
     found: dict[str, Summary | Histogram] = {
         "readlatency": stats.read_latency,
@@ -224,9 +224,9 @@ def _summary(name: str, of: Summary | Histogram) -> Iterator[tuple[str, str | in
 
 
 def gauge_sets(service: Service) -> Iterator[tuple[str, str, int]]:
-    """Gauges by top-level znode, as (name, znode without its slash, value): the limits and the usage of
-    quotas. A hard limit is shown before a soft one. Quotas may come and go meanwhile; a quota without a name
-    belongs to no top-level znode."""
+    """Yield the limits and the usage of quotas as gauges for each top-level znode: (name, znode without its
+    slash, value). A hard limit is shown before a soft one. Quotas can change meanwhile. A quota without a
+    name belongs to no top-level znode."""
     quotas = service.engine.tree.quotas
     for prefix in list(quotas.prefixes):
         if parent(prefix) != "/" or prefix not in quotas.prefixes:

@@ -1,6 +1,7 @@
 """The metrics for Prometheus, under the names of the release that is emulated (operator-surface.md 3.1).
 
-Up to 3.9 the help of each is its name, and counters have no suffix. From 3.10 on counters end in ``_total``.
+Up to 3.9 the help of each metric is its name, and counters have no suffix. From 3.10 on counters end in
+``_total``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _TEXT: Final = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
 _QUANTILES: Final = {False: ("0.5", "0.9", "0.99"), True: ("0.5", "0.95", "0.99")}
-"""By whether the release has the names of 3.10."""
+"""The keys say whether the release has the names of 3.10."""
 
 
 def answer(request: Request, service: Service, now: float) -> Response:
@@ -50,7 +51,7 @@ def answer(request: Request, service: Service, now: float) -> Response:
 
 
 def dump(service: Service, now: float) -> Iterator[tuple[str, str]]:
-    """Yield the lines of ``mntr`` while this provider is on: every sample as a double."""
+    """Yield the lines of ``mntr`` while this provider is enabled, with every sample as a double."""
     for metric in _Metrics(service, now).collect():
         for sample in metric.samples:
             labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
@@ -96,8 +97,7 @@ def _metric(name: str, kind: str, value: str | int) -> Metric:
 
 
 def _summary(name: str, of: Summary | Histogram, is_new: bool) -> Metric:
-    """Make a basic summary. The real server has a median; this server keeps no values from which to compute
-    one."""
+    """Make a basic summary. The real server has a median. This server keeps no values for a median."""
     metric = Metric(name, f"{name} summary" if is_new else name, "summary")
     quantiles: dict[str, float] = {"0.5": math.nan}
     if isinstance(of, Histogram):
@@ -113,7 +113,7 @@ def _summary(name: str, of: Summary | Histogram, is_new: bool) -> Metric:
 
 
 def _exposition(metrics: _Metrics) -> bytes:
-    """Print the metrics, without the suffix ``_total`` of counters: release 3.9 has none."""
+    """Print the metrics without the suffix ``_total`` of counters, which release 3.9 does not have."""
     return re.sub(rb"(?m)^(# HELP|# TYPE) (\w+)_total (\2|counter)$", rb"\1 \2 \3", generate_latest(metrics))
 
 

@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from ..net.https import Secure
 
 _METRICS_TIMEOUT = 30.0
-"""Seconds that a client has for a request to the port of the metrics, and again for taking the answer."""
+"""Seconds in which a client must send a request to the port of the metrics, and seconds in which it must read
+the answer."""
 _MAX_BODY = 64 * 1024
 """Bytes of an HTTP request on these ports."""
 
 
 class MonitoredServer(Server):
-    """A server that answers four-letter words, and has the ports for operators that its settings name.
+    """A server that answers four-letter words, and that has the ports for operators in its settings.
 
-    :ivar admin_address: host and port of the admin server, if it is on and up.
-    :ivar metrics_address: the same for the metrics in the format of Prometheus.
+    :ivar admin_address: the host and the port of the admin server, if it is enabled and listens.
+    :ivar metrics_address: the host and the port of the metrics in the format of Prometheus.
     """
 
     def __init__(

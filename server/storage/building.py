@@ -17,7 +17,7 @@ _REPORT_EVERY = 50_000
 
 
 def stored_stat(node: Znode) -> bytes:
-    """Return the Stat of a znode in the form of files."""
+    """Return the Stat of a znode in the form that files have."""
     children = node.children
     if children is None:
         created, changed = 0, node.czxid
@@ -38,7 +38,7 @@ def stored_stat(node: Znode) -> bytes:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Make many objects without the garbage collector, which would check all of them again and again."""
+    """Make many objects without the garbage collector, which would check all objects again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -49,11 +49,12 @@ def collector_paused() -> Iterator[None]:
 
 
 def build(image: Image, progress: Callable[[int], object] = lambda count: None) -> tuple[Znode, list[str]]:
-    """Make znodes from an image, which is emptied meanwhile, so that memory for both is never needed.
+    """Make znodes from an image. The image is emptied meanwhile, so the memory for both is never needed at
+    the same time.
 
     Built-in znodes that are missing are added.
 
-    :param progress: called now and then with the number of znodes made.
+    :param progress: called at intervals with the number of znodes made.
     :returns: the root, and the paths whose parents are missing.
     """
     for path, node in Image.fresh().nodes.items():

@@ -1,7 +1,7 @@
 """The files of one data directory, and the lock for writing.
 
-Files are found by their names (files.md section 1). A server that writes holds a lock on the folder: a second
-one is refused. Only the owner may read the files, because ACLs contain digests.
+Files are found by their names (files.md section 1). A server that writes holds a lock on the folder. A second
+server is refused. Only the owner may read the files, because ACLs contain digests.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ...protocol.files.places import open_regular
 _MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 _UNFINISHED: Final = ".pyzk-unfinished."
-"""The prefix of unfinished files: no server takes them for a snapshot."""
+"""The prefix of unfinished files. No server reads such a file as a snapshot."""
 _ASIDE: Final = "set-aside"
 _NUMBERS: Final = count()
 
 
 class StorageError(ValueError):
-    """The data cannot be used: one line that says why, and what to do."""
+    """The data cannot be used. The message is one line that says why, and what to do."""
 
 
 class DataDirectory:
@@ -59,13 +59,14 @@ class DataDirectory:
                 self.close()
                 reason = error.strerror
                 if isinstance(error, BlockingIOError):  # of the lock
-                    reason = "another pyzk-server uses it; stop that one, or name another directory"
+                    reason = "another pyzk-server uses it; stop that server, or name another directory"
                 raise StorageError(f"cannot use {folder}: {reason}") from None
         if len(self._folders) > 1:
             self._check_places()
 
     def _check_places(self) -> None:
-        """Refuse files in places where the real server would not look for them; it does not start either."""
+        """Refuse files in places where the real server would not find them. The real server does not start
+        either."""
         logs = Listing.of(os.listdir(self.folder)).logs
         snapshots = Listing.of(os.listdir(self.log_folder)).snapshots
         if logs or snapshots:
@@ -148,8 +149,8 @@ class DataDirectory:
 
     @contextmanager
     def unfinished(self) -> Iterator[tuple[Path, IO[bytes]]]:
-        """Make an unfinished file, whose name no server looks for. It is deleted at the end, unless
-        :meth:`finish` has renamed it."""
+        """Make an unfinished file with a name that no server reads. The file is deleted at the end of the
+        block, unless :meth:`finish` has renamed it."""
         path = self.folder / f"{_UNFINISHED}{os.getpid()}.{next(_NUMBERS)}"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE)
         try:
@@ -159,15 +160,16 @@ class DataDirectory:
             path.unlink(missing_ok=True)
 
     def finish(self, path: Path, zxid: int, compression: str = "") -> None:
-        """Give an unfinished file the name of a snapshot. It replaces an older file of that name, which
-        holds the same data.
+        """Give an unfinished file the name of a snapshot. It replaces an older file of that name, which has
+        the same data.
 
         :param compression: its compression; see :data:`~pyzk.protocol.files.streams.COMPRESSIONS`.
         """
         os.replace(path, self.folder / snapshot_name(zxid, compression))
 
     def set_aside(self, names: list[str]) -> str:
-        """Move files into a new folder beside them, where no server looks for them; returns its name."""
+        """Move files into a new folder beside them, in which no server reads them. Returns the name of the
+        folder."""
         number = 1
         while any((folder / f"{_ASIDE}-{number}").exists() for folder in self._folders):
             number += 1
@@ -179,8 +181,8 @@ class DataDirectory:
         return aside
 
     def purge(self, keep: int) -> list[str]:
-        """Delete all snapshots except the newest ones, and the logs that these do not need; returns their
-        names.
+        """Delete all snapshots except the newest ones, and the logs that the newest snapshots do not need.
+        Returns the names of the deleted files.
 
         :param keep: the number of snapshots to keep.
         """

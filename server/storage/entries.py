@@ -1,13 +1,14 @@
-"""The entries of a log, encoded one by one where their transactions happen (files.md section 3).
+"""The entries of a log. Each is encoded when its transaction happens (files.md section 3).
 
-An entry is encoded while a client waits. So the most frequent entries, a setData and the create of a znode
-with the open ACL, take one :class:`struct.Struct` each. It is made for the lengths of path and data, with
-all bytes that follow from these lengths, and kept for the next entry of the same lengths. This costs half as
-much as packing and joining the fields. All other entries are encoded by the records of
+An entry is encoded while a client waits. Therefore each of the most frequent entries, a setData and the
+create of a znode with the open ACL, needs one :class:`struct.Struct`. A struct is made for the lengths of
+path and data, with all bytes that these lengths determine. It is kept for the next entry with the same
+lengths. This costs half as much as packing and joining the fields. All other entries are encoded by the
+records of
 :mod:`pyzk.protocol.files.txnlog`.
 
-Only the first bytes of a request are used: the number that the client gave it. A lenient decoder may accept
-any bytes after them.
+Only the first bytes of a request are used: the number that the client has given the request. A lenient
+decoder may accept any bytes after them.
 """
 
 from __future__ import annotations
@@ -46,16 +47,17 @@ _HEADER: Final = struct.Struct(">q4sqqi").pack
 """Packs a TxnHeader: the session, the number of the request, zxid, time in ms, type. ``4s`` takes the first
 four bytes of a request."""
 COUNTED: Final = struct.Struct(">q4sq8s4si").pack
-"""Packs the same with encoded time and type, and with a number: the length of the path of a delete, or the
+"""Packs the TxnHeader with encoded time and type, and a number: the length of the path of a delete, or the
 number of effects of a multi."""
 _INT: Final = struct.Struct(">i").pack
 _TWO_INTS: Final = struct.Struct(">ii").pack
 OPEN, OPEN_EPHEMERAL = (CreateTxn("", None, OPEN_ACL, flag, 0).encode()[8:-4] for flag in (False, True))
 """The ACL that is open to everybody, and whether the znode is an ephemeral."""
 _KEPT: Final = 4096
-"""The largest number of kept pairs of lengths; then all are forgotten."""
+"""The largest number of kept pairs of lengths. After that all pairs are dropped."""
 _LONGEST: Final = 4096
-"""Lengths of paths and data are kept up to this number of bytes; above it copying costs more."""
+"""The largest number of bytes of a path and data with a kept struct. For longer data the copy costs more than
+the struct saves."""
 (
     _CREATE,
     _DELETE,
@@ -91,7 +93,7 @@ MULTI: Final = _INT(_MULTI)
 
 
 Packer: TypeAlias = tuple[Callable[..., bytes], bytes, bytes, int]
-"""A packer; the bytes before the path, which end with the length of the path; the length of the data; and
+"""A packer, the bytes before the path (which end with the length of the path), the length of the data, and
 the length of the result."""
 
 
@@ -130,7 +132,7 @@ class Packers:
 SETS: Final = Packers(">q4sq8s8s{}s4s{}si", lambda path, data: _INT(_SET_DATA))
 """Packs session, request, zxid, encoded time, head, path, length of the data, data, version."""
 CREATES: Final = Packers(f">q4sq8s8s{{}}s4s{{}}s{len(OPEN)}si", lambda path, data: _INT(_CREATE))
-"""Packs the same, with :data:`OPEN` and the number of children that the parent ever had in place of the
+"""Packs the fields of a create: :data:`OPEN` and the number of children that the parent ever had replace the
 version."""
 PART_SETS: Final = Packers(">12s{}s4s{}si", lambda path, data: _TWO_INTS(_SET_DATA, 12 + path + data))
 """Packs head, path, length of the data, data, version."""
@@ -141,7 +143,7 @@ def of_write(
 ) -> bytes:
     """Encode any write of a client.
 
-    :param change: the kind and the fields of its effect, and for a create the number of children that the
+    :param change: the kind and the fields of the effect, and for a create the number of children that the
         parent ever had.
     """
     kind, fields, number = change
@@ -152,15 +154,15 @@ def of_write(
 def of_part(kind: type[Effect], fields: Any, number: int) -> bytes:
     """Encode one effect of a multi.
 
-    :param number: for a create the number of children that the parent ever had, with this one; for a check
-        the found version.
+    :param number: for a create, the number of children that the parent ever had, with this child; for a
+        check, the found version.
     """
     type_, record = _RECORDS[kind](fields, number)
     return _TWO_INTS(type_, len(record)) + record
 
 
 def of_other(session: int, frame: bytes, zxid: int, time: int, effect: AnyEffect) -> bytes:
-    """Encode any transaction other than a successful write of a client."""
+    """Encode any transaction that is not a successful write of a client."""
     type_, record = _OTHERS[type(effect)](effect)
     return _HEADER(session, frame, zxid, time, type_) + record
 
@@ -200,9 +202,9 @@ _OTHERS: Final[Mapping[type[AnyEffect], Callable[[Any], tuple[int, bytes]]]] = {
     CloseSession: lambda effect: (_CLOSE, CloseSessionTxn(effect.paths).encode()),
     Delete: lambda effect: (_REAP, _text(effect.path)),  # a client's is a write
 }
-"""The same for other transactions."""
+"""The functions for other transactions."""
 _ELSEWHERE: Final = {Multi, Replace}
-"""The kinds that :mod:`.engine` adds part by part, and those that no entry can express."""
+"""The kinds that :mod:`.engine` adds part by part, and the kinds that no entry can express."""
 
 # An effect that is forgotten here would change the tree, and be lost
 if _forgotten := {*get_args(AnyEffect)} ^ {*_RECORDS, *_OTHERS, *_ELSEWHERE}:

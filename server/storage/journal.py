@@ -1,11 +1,12 @@
 """The log: an entry for each transaction, in the order of their zxids (files.md section 3).
 
-* Each zxid has an entry, also the zxid of a failed write: a client that has seen it must not be refused
-  after a restart. Zxids without an entry get one without an effect.
-* Entries wait until :meth:`Journal.write`, which is called before any output leaves and writes all of them
-  at once. Then the kernel has them: they outlive this process, but not a power cut.
+* Each zxid has an entry, also the zxid of a failed write: a client that has seen it must not be refused after
+  a restart. Zxids without an entry get an entry without an effect.
+* Entries wait until :meth:`Journal.write`, which is called before any output is sent, and which writes all
+  entries at once. Then the kernel has the entries: they survive the end of this process, but not a power cut.
 * A failed write ends the server, because an unwritten transaction must not be answered. A lack of memory in
-  the middle of a transaction ends it, too: the transaction may be in the tree but not in the log.
+  the middle of a transaction ends the server too, because the transaction may be in the tree but not in the
+  log.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _SYSTEM_ERROR: Final = -1
 
 
 class JournalFailed(BaseException):
-    """The log cannot be written. Like a :class:`SystemExit` it is caught by no handler for the errors of one
-    client: the server must answer nothing more."""
+    """The log cannot be written. Like a :class:`SystemExit`, it is not caught by the handlers for errors of
+    one client, because the server must send no more answers."""
 
 
 class Journal:
@@ -47,7 +48,7 @@ class Journal:
     :ivar digests: zxids with the digests of the tree after them, for ``hash``; the oldest first.
     :ivar count: the number of entries since the last snapshot was begun.
     :ivar size: their bytes.
-    :ivar is_broken: whether a write has failed, or an entry is missing; then nothing is written any more.
+    :ivar is_broken: whether a write has failed or an entry is missing. Then no more entries are written.
     """
 
     def __init__(self, directory: DataDirectory, last: int) -> None:
@@ -82,14 +83,14 @@ class Journal:
         if not count:
             return
         if self.is_broken:
-            raise JournalFailed(f"the log in {self._directory} is not written any more")
+            raise JournalFailed(f"the log in {self._directory} is no longer written")
         try:
             self._write(zxid, time, count)
         except OSError as error:
             self.is_broken = True
             raise JournalFailed(
-                f"cannot write the log in {self._directory}: {error.strerror}; nothing more is answered, "
-                "because it would be lost. Make room, and start again"
+                f"cannot write the log in {self._directory}: {error.strerror}; the server sends no more "
+                "answers, because new data would be lost. Free some space, and start the server again"
             ) from None
         except MemoryError as error:
             self.is_broken = True
@@ -115,7 +116,7 @@ class Journal:
         self.size += size
 
     def _fill(self, zxid: int, time: int) -> None:
-        """Add entries for the zxids up to this one that have none."""
+        """Add entries for the zxids up to this one that have no entry."""
         entries = {_ZXID(entry)[0]: entry for entry in self.waiting[1::2]}
         self.waiting.clear()
         for at in range(self.last + 1, zxid + 1):

@@ -1,7 +1,7 @@
 """Adds each transaction of an engine to the log at once.
 
-Writes of clients come by :meth:`LogWriter.written`, multis by :meth:`LogWriter.note_parts` and
-:meth:`LogWriter.written_together`, and all other transactions by :meth:`LogWriter.record`.
+Writes of clients are passed to :meth:`LogWriter.written`, multis to :meth:`LogWriter.note_parts` and
+:meth:`LogWriter.written_together`, and all other transactions to :meth:`LogWriter.record`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .journal import FRAME, NEXT, Journal
 
 _LARGEST = 3 * 2**19
 """The largest number of bytes of an entry: a real server reads entries up to twice jute.maxbuffer, 2 MiB.
-Only a test that loads a tree makes larger ones."""
+Only a test that loads a tree makes larger entries."""
 _VALUES = 4096
 """The largest number of znodes whose numbers in the digest are remembered."""
 _FIELDS = struct.Struct(">qqqqqiiiq").pack
@@ -161,7 +161,7 @@ class LogWriter:
         self.journal.add(entry)
 
     def write(self) -> None:
-        """Write all transactions so far to the kernel, before any output that could reveal them leaves.
+        """Write all transactions so far to the kernel, before any output that could reveal them is sent.
 
         :raises JournalFailed: writing is impossible, and the server must answer nothing.
         """
@@ -172,7 +172,8 @@ class LogWriter:
 
 class DigestedTree(DataTree):
     """A tree that also keeps its digest (files.md section 6). A change needs the numbers of the changed
-    znodes before and after it. The numbers before it are mostly known from the last change."""
+    znodes before and after the change. The numbers before the change are mostly known from the last
+    change."""
 
     digest: int
 

@@ -1,7 +1,9 @@
-"""Snapshots of a running server, as bytes, and restoring: a running server gets the tree of a snapshot.
+"""Snapshots of a running server, as bytes; and the restore, which gives a running server the tree of a
+snapshot.
 
-A restore is one transaction. Its zxid is above those of the server and of the snapshot, so that no client
-sees zxids fall back. The sessions of the snapshot live on with their whole timeouts, and all others are over.
+A restore is one transaction. Its zxid is above the zxids of the server and of the snapshot, so that no client
+sees a lower zxid. The sessions of the snapshot continue with their whole timeouts, and all other sessions
+end.
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ from .building import build
 from .snapshots import SnapshotWriter
 
 _SMALL, _UNPACKED = 2**20, 100
-"""Bytes that any snapshot may have, and how many more for each byte that was sent."""
+"""The number of bytes that every snapshot can have, and the number of additional bytes for each sent byte."""
 _PIECE = 2**20  # bytes
 _ATTEMPTS = 2
-"""How often a snapshot is made in steps, in the hope that nothing changes meanwhile. Then it is made at
-once."""
+"""The number of attempts to make a snapshot in steps. An attempt succeeds if the tree does not change
+meanwhile. After these attempts the snapshot is made in one step."""
 
 
 class _Pieces:
-    """A file in memory that is written, and then read once, in pieces. To join 100 MB takes 50 ms; and memory
-    for pieces of this size goes back to the system."""
+    """A file in memory that is written and then read once, in pieces. A join of 100 MB would take 50 ms, and
+    the memory of pieces of this size returns to the system."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -59,10 +61,12 @@ class _Pieces:
 def snapshot_steps(engine: Engine) -> Iterator[tuple[int, bytes]]:
     """Make a snapshot of the tree at one zxid.
 
-    It is made in steps of about 1 ms, so that clients are served meanwhile. If the tree changes before it is
-    whole, that is tried once more; then it is made in one go, which takes 4 us for each znode.
+    It is made in steps of about 1 ms, so that clients are served meanwhile. If the tree changes before the
+    snapshot is complete, the steps begin again once. After that the snapshot is made in one step, which takes
+    4 us for each znode.
 
-    :returns: yields the zxid and a part of the bytes, again and again; before, pairs without bytes.
+    :returns: yields the zxid and a part of the bytes, again and again. While the snapshot is made, the pairs
+        have no bytes.
     """
     for attempt in range(_ATTEMPTS + 1):
         body, target = _Pieces(), _Pieces()
@@ -79,23 +83,25 @@ def snapshot_steps(engine: Engine) -> Iterator[tuple[int, bytes]]:
 
 
 def read_snapshot(data: bytes, max_buffer: int) -> Image:
-    """Read a snapshot, which may be compressed: to a hundredth at most, which no real tree comes near.
+    """Read a snapshot, which can be compressed to 1 % at most. Real trees are never compressed that much.
 
     :param max_buffer: ``jute.maxbuffer``.
-    :raises FileError: it is damaged or too large.
+    :raises FileError: the snapshot is damaged or too large.
     """
     bounds = Bounds.of(max_buffer, most=_SMALL + _UNPACKED * len(data))
     image, digest = read_image(io.BytesIO(data), -1, bounds=bounds)
     stats = [STAT.unpack(node.stat) for node in image.nodes.values()]
     image.zxid = max(image.zxid, *(max(stat[0], stat[1], stat[8]) for stat in stats))
     if digest is not None and digest.zxid == image.zxid and image.count_digest() != digest.digest:
-        raise FileError(0, "the tree does not match its digest: it may hold half a transaction")
+        raise FileError(
+            0, "the tree does not match its digest: it may contain half a transaction; take another snapshot"
+        )
     return image
 
 
 def restore(engine: Engine, image: Image, now: int) -> None:
-    """Give an engine the tree and the sessions of an image. All its connections must be closed: their watches
-    are of another tree.
+    """Give an engine the tree and the sessions of an image. All its connections must be closed, because their
+    watches belong to the old tree.
 
     :param now: the monotonic time in ms.
     """

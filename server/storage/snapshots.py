@@ -1,15 +1,16 @@
 """Snapshots: the whole tree in a file, written while clients are served (files.md sections 2 and 4.1).
 
-The tree may change while it is written. So the name has the zxid of the beginning, and a new log
-begins with it: all entries of that log, applied to what the snapshot holds, make it right. Its digest is that
-of the tree when the last znode was encoded: a reader compares no digest before it has come so far. Without
-``digest.enabled`` only a snapshot during which nothing changed has a digest.
+The tree may change while it is written. Therefore the name of the snapshot has the zxid of its beginning, and
+a new log begins with this zxid. A reader applies all entries of that log to the snapshot and gets the right
+tree. Its digest is the digest of the tree at the moment when the last znode was encoded. A reader compares
+the digest only after it has applied the entries up to that moment. Without ``digest.enabled`` only a snapshot
+during which nothing changed has a digest.
 
-The work is done in steps of about 1 ms. The znodes are encoded first, into a file of their own, because the
-access control lists stand before them in a snapshot.
+The work is done in steps of about 1 ms. The znodes are encoded first, into a separate file, because the
+access control lists precede the znodes in a snapshot.
 
-A tree that is to replace the one that is served is in a file before anything is answered from it. Its znodes
-are encoded before it does (:class:`Ahead`), so that little is left to be done in that moment.
+A new tree that replaces the served tree is in a file before any answer is made from the new tree. Its znodes
+are encoded before the replacement (:class:`Ahead`), so that the replacement itself is short.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ _SOME = 64 * 1024
 def snapshot_steps(
     engine: Engine, directory: DataDirectory, compression: str = "", ahead: Ahead | None = None
 ) -> Iterator[int]:
-    """Write a snapshot into a directory; yields between the steps, with the number of znodes written.
+    """Write a snapshot into a directory; yields the number of written znodes between two steps.
 
     :param compression: one of :data:`~pyzk.protocol.files.streams.COMPRESSIONS`.
-    :param ahead: what was encoded of the tree already.
-    :raises OSError: a file cannot be written; then there is no snapshot.
+    :param ahead: the part of the tree that is already encoded.
+    :raises OSError: a file cannot be written. Then there is no snapshot.
     """
     with directory.unfinished() as (_, body), directory.unfinished() as (path, target):
         with compressing(target, compression) as stream:
@@ -62,7 +63,7 @@ def snapshot_steps(
 
 
 class Ahead:
-    """Encodes a tree that is going to replace the one that is served.
+    """Encodes a tree that will replace the served tree.
 
     :param body: a file for the znodes.
     """
@@ -74,7 +75,7 @@ class Ahead:
         self._state: object = None
 
     def steps(self) -> Iterator[int]:
-        """Encode the znodes; yields the number of znodes encoded, between two steps.
+        """Encode the znodes; yields the number of encoded znodes between two steps.
 
         :raises OSError: the file cannot be written.
         """
@@ -82,18 +83,18 @@ class Ahead:
         yield from self.writer.encode(self._tree.nodes["/"])
 
     def is_of(self, tree: DataTree) -> bool:
-        """Return whether a tree holds the znodes that were encoded, as they were then."""
+        """Return whether a tree has exactly the znodes that were encoded."""
         return self._state == _state_of(tree)
 
 
 def _state_of(tree: DataTree) -> object:
-    """Return what is another value where a tree that is about to be served has changed: ephemerals may have
-    been left out, and the list of the servers may be another one."""
+    """Return a value that differs if a tree that is about to be served has changed: ephemerals may have been
+    left out, and the list of servers may have changed."""
     return tree.nodes["/"], len(tree), tree.data_size, stored_stat(tree.nodes[CONFIG_PATH])
 
 
 def export(engine: Engine, path: str | os.PathLike[str]) -> Path:
-    """Write the tree and the sessions into a data directory that holds no data yet: a server starts from it.
+    """Write the tree and the sessions into a data directory without data. A server can start from it.
 
     :returns: the snapshot.
     :raises StorageError: that is impossible.
@@ -102,7 +103,7 @@ def export(engine: Engine, path: str | os.PathLike[str]) -> Path:
     directory.open()
     try:
         if any(directory.listing()):
-            raise StorageError(f"{directory} holds data already; name another directory")
+            raise StorageError(f"{directory} already contains data; name another directory")
         for _ in snapshot_steps(engine, directory):
             pass
         return directory.folder / directory.listing().snapshots[0].text
@@ -113,7 +114,7 @@ def export(engine: Engine, path: str | os.PathLike[str]) -> Path:
 
 
 class Medium(Protocol):
-    """As much of a file as a snapshot needs, while it is made."""
+    """The methods of a file that a snapshot needs while it is made."""
 
     def write(self, data: bytes, /) -> object: ...
 
@@ -127,11 +128,11 @@ class Medium(Protocol):
 class SnapshotWriter:
     """Writes one snapshot of an engine.
 
-    :param body: a file for the znodes; it is read again.
+    :param body: a file for the znodes, which is read again.
     :param target: the file for the snapshot.
     :param piece: bytes that are copied in one step.
     :ivar zxid: of the snapshot's name.
-    :ivar count: znodes that are written so far.
+    :ivar count: the number of znodes that are written so far.
     """
 
     def __init__(self, engine: Engine, body: Medium, target: Medium, piece: int = _COPIED) -> None:
@@ -145,7 +146,7 @@ class SnapshotWriter:
         self._encoder = NodeEncoder()
 
     def steps(self) -> Iterator[int]:
-        """Write the snapshot; yields the number of znodes written, between two steps.
+        """Write the snapshot; yields the number of written znodes between two steps.
 
         :raises OSError: a file cannot be written.
         """
@@ -163,7 +164,7 @@ class SnapshotWriter:
             yield self.count
 
     def finish(self, ahead: Ahead) -> Iterator[int]:
-        """Write the snapshot of a tree that was encoded before the engine had it.
+        """Write the snapshot of a tree that was encoded before the engine got the tree.
 
         :raises OSError: a file cannot be written.
         """
@@ -200,7 +201,7 @@ class SnapshotWriter:
         return ZxidDigest(self.zxid, self._digest) if engine.zxid == self.zxid else None
 
     def _encoded(self, root: Znode) -> Iterator[list[bytes]]:
-        """Yield the encoded znodes, those of each step together; parents come before children."""
+        """Yield the encoded znodes, step by step; parents come before children."""
         pieces = [self._encode("", root)]
         size = 0
         waiting: list[tuple[str, Znode, Iterator[str]]] = [("", root, iter(list(root.children or ())))]

@@ -1,10 +1,10 @@
-"""One server's data: read at the start, and kept from then on.
+"""The data of one server, which is read at the start and then kept in files.
 
 * :meth:`Storage.load` reads the files, and :meth:`Storage.engine` makes an engine of them: the tree, the
   sessions with their whole timeouts, the zxid. Ephemerals of sessions that are over are dropped.
-* From then on each transaction is in a log before any output leaves (:mod:`.journal`).
-* A snapshot is due when enough transactions were logged, and is written in steps. Old files go as the keys of
-  autopurge say.
+* From then on each transaction is in a log before any output is sent (:mod:`.journal`).
+* A snapshot is due when enough transactions were logged, and is written in steps. Old files are deleted as
+  the keys of autopurge say.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .log_writer import DigestedLogWriter, DigestedTree, LogWriter
 from .snapshots import Ahead, snapshot_steps
 
 _PROGRESS = 2.0
-"""Seconds between two lines about what is being read or written."""
+"""Seconds between two lines of the log about the progress of a read or a write."""
 
 
 class Storage:
     """
     :param path: the data directory.
-    :param repair: whether to continue with everything before a damage.
-    :ivar load_time: how long it took to read the files, in ms.
+    :param repair: whether to continue with all data before a damage.
+    :ivar load_time: the time to read the files, in ms.
     :ivar entries_loaded: the number of log transactions that were loaded.
     """
 
@@ -65,7 +65,7 @@ class Storage:
     # --- the start ---------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Lock the directory and read what is there.
+        """Lock the directory and read the data.
 
         :raises StorageError: that is impossible, or the files are damaged.
         """
@@ -85,8 +85,8 @@ class Storage:
         except Damaged as damage:
             self.close()
             raise StorageError(
-                f"{self.directory}: {damage}. Nothing was changed; with --data-repair the server starts with "
-                "what comes before it, and moves the files behind it aside"
+                f"{self.directory}: {damage}. Nothing was changed; with --data-repair the server starts "
+                "with the data before the damage, and moves the files after it aside"
             ) from None
         except OSError as error:
             self.close()
@@ -95,7 +95,7 @@ class Storage:
         self.load_time, self.entries_loaded = int(1000 * (time.monotonic() - began)), restored.entries
         if restored.snapshot is not None:
             logger.info(
-                "%s: %d znodes and %d sessions at zxid 0x%x, of %s and %d transactions of logs, in %.1f s",
+                "%s: %d znodes and %d sessions at zxid 0x%x, from %s and %d transactions of logs, in %.1f s",
                 self.directory,
                 len(image.nodes),
                 len(image.sessions),
@@ -113,7 +113,8 @@ class Storage:
         now: int,
         **arguments: Any,
     ) -> Engine:
-        """Make an engine: the first one with what :meth:`load` has read, later ones empty.
+        """Make an engine. The first engine has the data that :meth:`load` has read, and later engines are
+        empty.
 
         :param kind: the type of the engine; ``arguments`` are its other arguments.
         """
@@ -153,7 +154,7 @@ class Storage:
             else:  # of a server of an ensemble whose number is above 127
                 del image.sessions[session]
                 logger.warning(
-                    "session %s is not taken over: its client gets a new one", session_text(session)
+                    "session %s is not taken over: its client gets a new session", session_text(session)
                 )
         if gone := image.drop_orphans():
             logger.info(
@@ -176,8 +177,8 @@ class Storage:
             logger.info("%s: %d %s so far", self.directory, count, what)
 
     def touch_sessions(self, now: int) -> None:
-        """Give each session its whole timeout from ``now`` on (monotonic, ms): it takes seconds to make a
-        large tree, and nobody can have given a sign of life meanwhile."""
+        """Give each session its whole timeout from ``now`` on (monotonic, ms). A large tree takes seconds to
+        make, and no client can send pings meanwhile."""
         assert self._log is not None
         sessions = self._log.engine.sessions
         for session in sessions:
@@ -187,13 +188,13 @@ class Storage:
 
     @property
     def is_due(self) -> bool:
-        """Whether enough was logged since the last snapshot, for another one."""
+        """Whether enough transactions were logged since the last snapshot for another snapshot."""
         assert self._log is not None
         journal = self._log.journal
         return journal.count >= self._due or journal.size >= 1024 * self._settings.snap_size_limit
 
     def snapshot_steps(self) -> Iterator[int]:
-        """Write a snapshot; yields between the steps, with the number of znodes written.
+        """Write a snapshot; yields the number of written znodes between two steps.
 
         It is given up if the whole tree becomes another one meanwhile: no log could make it right.
 
@@ -221,8 +222,8 @@ class Storage:
 
     @contextmanager
     def ahead(self, tree: DataTree) -> Iterator[Iterator[int]]:
-        """Encode the znodes of a tree in steps, which the caller goes through: then little is left to be
-        written when the tree replaces, in the block, the one that is served.
+        """Encode the znodes of a tree in steps, which the caller runs. Then little is left to be written when
+        this tree replaces the served tree in the block.
 
         :raises OSError: a file cannot be written.
         """
@@ -235,7 +236,7 @@ class Storage:
                 self._ahead = None
 
     def _changed_much(self, zxid: int, time: int) -> None:
-        """Write a snapshot in the place of an entry that no real server could read."""
+        """Write a snapshot instead of an entry that no real server could read."""
         assert self._log is not None
         journal = self._log.journal
         journal.write(zxid - 1, time)
@@ -247,7 +248,7 @@ class Storage:
         self.write_snapshot()
 
     def write_snapshot(self) -> None:
-        """Write a snapshot at once, whatever time that takes.
+        """Write a snapshot in one step, however long it takes.
 
         :raises StorageError: that is impossible.
         """
@@ -258,7 +259,7 @@ class Storage:
             raise StorageError(f"cannot write a snapshot in {self.directory}: {error.strerror}") from None
 
     def purge(self) -> None:
-        """Delete old files, if the keys of autopurge ask for it and it is time.
+        """Delete old files if the keys of autopurge enable this and it is time.
 
         :raises OSError: a file cannot be deleted.
         """
@@ -269,7 +270,7 @@ class Storage:
                 logger.info("%s: %d old files are deleted", self.directory, len(old))
 
     def write_journal(self) -> None:
-        """Hand all transactions so far to the kernel.
+        """Write all transactions so far to the kernel.
 
         :raises JournalFailed: that is impossible, and nothing may be answered.
         """

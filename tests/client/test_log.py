@@ -95,9 +95,9 @@ def test_what_is_no_news_is_not_logged(caplog: pytest.LogCaptureFixture) -> None
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (2.04, "The lease ends in 2.0 s, and with it what is held"),
-        (0.0, "The lease ends in 0.0 s, and with it what is held"),
-        (-3.5, "The lease ended 3.5 s ago, and with it what is held"),
+        (2.04, "The lease ends in 2.0 s, and locks and other holds end with the lease"),
+        (0.0, "The lease ends in 0.0 s, and locks and other holds end with the lease"),
+        (-3.5, "The lease ended 3.5 s ago, and locks and other holds end with the lease"),
     ],
 )
 def test_a_short_lease(seconds: float, words: str, caplog: pytest.LogCaptureFixture) -> None:

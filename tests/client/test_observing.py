@@ -309,7 +309,7 @@ async def test_a_reader_that_sleeps_for_too_long_is_told(autojump_clock: MockClo
         for _ in range(_MOST_UNREAD + 1):
             zk.session.note(change)
         read = 0
-        with pytest.raises(BufferError, match=r"10,000 changes .* begin anew with session.changes\(\)"):
+        with pytest.raises(BufferError, match=r"10,000 changes .* begin again with session.changes\(\)"):
             async for _ in changes:
                 read += 1
         assert read == _MOST_UNREAD

@@ -172,7 +172,7 @@ def test_the_login_comes_before_credentials_and_these_before_all_else() -> None:
         (CHALLENGE + b",nonce=x", 0, "two nonces"),
         (CHALLENGE + b',qop="auth-int,auth-conf"', 0, "qop"),
         (CHALLENGE.ljust(5000, b","), 0, "5,000 bytes"),
-        (CHALLENGE.replace(b"zk-sasl-md5", b"\xff"), 0, "letters"),
+        (CHALLENGE.replace(b"zk-sasl-md5", b"\xff"), 0, "characters"),
     ],
 )
 def test_what_a_server_may_answer_to_the_first_token(token: bytes | None, err: int, words: str) -> None:

@@ -501,7 +501,7 @@ def test_a_directory_that_holds_logs_alone_holds_data(tmp_path: Path) -> None:
     folder = tmp_path / "version-2"
     folder.mkdir()
     (folder / "log.1").touch()
-    with pytest.raises(FileExistsError, match="holds data already; name another directory"):
+    with pytest.raises(FileExistsError, match="already contains data; name another directory"):
         write_image(Image.fresh(), tmp_path)
     (folder / "log.1").unlink()
     (folder / "other").touch()

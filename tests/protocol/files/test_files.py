@@ -225,8 +225,8 @@ def test_a_log_that_is_cut_anywhere_gives_what_is_whole_before_the_cut(padding: 
         assert bool(told) == is_torn or size < 16, (size, told)
         if told and size > 16:
             assert told == [
-                f"log.1, byte {ENDS[whole]:,}: the last entry is incomplete: the server stopped while it "
-                "wrote the entry, and is left out"
+                f"log.1, byte {ENDS[whole]:,}: the last entry is incomplete and is left out: the server "
+                "stopped while it wrote the entry"
             ]
 
 

@@ -37,7 +37,7 @@ def test_others_are_refused(text: str) -> None:
 
 
 def test_the_file_is_refused_with_its_line() -> None:
-    with pytest.raises(ConfigError, match=r"^zoo.cfg, line 2: emulate: '3.4' is no release"):
+    with pytest.raises(ConfigError, match=r"^zoo.cfg, line 2: emulate: '3.4' is not a release"):
         build(interpret("clientPort=1\nemulate=3.4").values)
 
 

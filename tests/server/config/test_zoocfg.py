@@ -214,7 +214,7 @@ def test_all_that_has_no_effect_is_one_warning_with_reasons():
     assert "\n" not in warning
     assert "only --data sets the directory of the data: dataDir;" in warning
     assert "there is no quorum: initLimit, syncLimit;" in warning
-    assert "standalone in any case: server.1" in warning
+    assert "this server is always standalone: server.1" in warning
     assert "tickTime" not in warning
     assert "admin" not in warning
 

@@ -137,7 +137,7 @@ def test_memory_that_runs_out_as_the_log_is_written_ends_it(
     with pytest.raises(OutOfMemory):
         storage_of(server).write_journal()
     monkeypatch.undo()
-    with pytest.raises(JournalFailed, match="is not written any more"):
+    with pytest.raises(JournalFailed, match="is no longer written"):
         storage_of(server).write_journal()
     storage_of(server).close()  # says nothing: nobody was answered
     assert [entry.zxid for entry in all_entries(tmp_path)] == [1]

@@ -538,7 +538,7 @@ def test_a_torn_entry_is_left_out_and_its_file_stays(
     data = log.read_bytes()
     log.write_bytes(data[:-3])
     new = world(tmp_path)
-    assert "the last entry is torn" in caplog.text
+    assert "the last entry is incomplete" in caplog.text
     assert set(new.tree.nodes) & {"/a", "/b"} == {"/a"}
     new.connect().create("/c")
     assert log.read_bytes() == data[:-3]

@@ -237,12 +237,14 @@ def test_a_log_that_cannot_be_written_says_what_to_do(
     monkeypatch.setattr(os, "write", fail)
     journal = Journal(directory, 0)
     journal.add(entry(1))
-    with pytest.raises(JournalFailed, match=r"cannot write the log in .*: No space left on device; nothing"):
+    with pytest.raises(
+        JournalFailed, match=r"cannot write the log in .*: No space left on device; the server sends no more"
+    ):
         journal.write(1, 0)
     assert (journal.last, journal.count, journal.size) == (0, 0, 0)
     monkeypatch.undo()
     with pytest.raises(
-        JournalFailed, match="not written any more"
+        JournalFailed, match="no longer written"
     ):  # what waited is gone: it is not passed over
         journal.write(1, 0)
     journal.close()
@@ -398,7 +400,7 @@ def test_what_was_loaded_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert storage_of(again).entries_loaded == 5
     lines = [record.getMessage() for record in caplog.records]
     assert any(
-        "8 znodes and 1 sessions at zxid 0x5, of snapshot.0 and 5 transactions of logs" in each
+        "8 znodes and 1 sessions at zxid 0x5, from snapshot.0 and 5 transactions of logs" in each
         for each in lines
     )
     names = [name.text for name in storage_of(again).directory.listing().snapshots]
@@ -438,7 +440,7 @@ def test_an_export_needs_a_place_without_data(tmp_path: Path) -> None:
     server.connect().create("/a", b"x")
     path = export(server.engine, tmp_path / "new")
     assert path == tmp_path / "new" / "version-2" / f"snapshot.{server.zxid:x}"
-    with pytest.raises(StorageError, match="holds data already; name another directory"):
+    with pytest.raises(StorageError, match="already contains data; name another directory"):
         export(server.engine, tmp_path / "new")
     again = World(data=tmp_path / "new")
     assert again.tree.nodes["/a"].data == b"x"
