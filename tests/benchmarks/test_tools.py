@@ -7,6 +7,7 @@ import itertools
 import json
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import Any
 import attrs
 import pytest
 
-from benchmarks import cost, server
+from benchmarks import cost, sender, server, servers, wire, workloads
 from benchmarks.stalls import __main__ as stalls
 from benchmarks.wire import BenchmarkError
 
@@ -54,6 +55,26 @@ def running_server() -> Iterator[str]:
 
 def load(file: Path) -> Any:
     return json.loads(file.read_text())
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the load is compiled by a C compiler")
+def test_the_load_in_c_says_which_process_bounds_a_row() -> None:
+    output = run("sender", "--rounds", "1", "--seconds", "0.05", "--only", "50 clients")
+    head, *rows = output.splitlines()
+    assert head.split()[-1] == "the"
+    assert [row.partition(",")[0] for row in rows][-1] == "create + delete"
+    for row in rows:
+        *figures, bound = row.rsplit(maxsplit=6)[1:]
+        python, c, server_cost, in_python, in_c = (float(figure.replace(",", "")) for figure in figures)
+        assert min(python, c, server_cost, in_python, in_c) > 0
+        assert bound == ("load" if in_python > server_cost else "server") or in_python == server_cost
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the load is compiled by a C compiler")
+def test_a_load_in_c_whose_requests_fail_is_no_measurement(tmp_path: Path) -> None:
+    missing = workloads.Workload("missing", lambda client: itertools.repeat(wire.get("/missing")), 2, 20)
+    with servers.ours() as ours, pytest.raises(BenchmarkError, match="failed"):
+        sender.send(sender.compile_sender(tmp_path), missing, ours.addresses, 0.01)
 
 
 def test_every_row_of_the_server_benchmark(tmp_path: Path) -> None:
