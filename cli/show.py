@@ -135,8 +135,8 @@ def long_row(name: str, stat: Stat) -> tuple[str, ...]:
     owner = session_text(stat.ephemeralOwner) if stat.ephemeralOwner else "-"
     return (
         size_text(stat.dataLength),
-        f"v{stat.version}",
-        f"{stat.numChildren} below",
+        str(stat.version),
+        str(stat.numChildren),
         moment(stat.mtime),
         owner,
         name,

@@ -17,7 +17,7 @@ from ..parser import PROG
 from ..show import brief, long_row, stat_fields
 from ..walking import Found, Walker
 
-_COLUMNS = "{:>9}  {:>6}  {:>9}  {}  {:<18}  {}"
+_COLUMNS = "{:>9}  {:>7}  {:>8}  {:<19}  {:<18}  {}"
 
 
 async def ls(context: Context) -> int:
@@ -29,6 +29,8 @@ async def ls(context: Context) -> int:
                 await context.out(printable(join(options.path, name) if options.whole else name), {})
             return 0
         walker = Walker(zk, depth=None if options.recursive else 1)
+        if options.long and not options.json:
+            await context.out(_COLUMNS.format("SIZE", "VERSION", "CHILDREN", "CHANGED", "OWNER", "NAME"), {})
         async with walker.walk(options.path) as znodes:
             async for found in znodes:
                 if found.path != options.path:

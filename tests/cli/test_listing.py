@@ -33,7 +33,10 @@ def test_ls(pyzk: Run, server: EmbeddedServer) -> None:
         "/app/jobs/a",
         "/app/jobs/b",
     ]
-    assert pyzk("ls", "-l", "/app").lines[0].endswith("  -                   config")
+    head, row, _ = pyzk("ls", "-l", "/app").lines
+    assert head.split() == ["SIZE", "VERSION", "CHILDREN", "CHANGED", "OWNER", "NAME"]
+    assert row.endswith("  -                   config")
+    assert row.index("config") == head.index("NAME")
     assert [json.loads(line)["path"] for line in pyzk("ls", "/app", "--json").lines] == [
         "/app/config",
         "/app/jobs",
