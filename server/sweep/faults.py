@@ -19,10 +19,6 @@ from .servers import Held
 if TYPE_CHECKING:
     from .stage import Stage
 
-_LAG: Final = 3.0
-"""The lag of a server in seconds. A client that waits this long for a reply does not treat its connection as
-lost."""
-
 
 @attrs.frozen
 class Fault:
@@ -122,19 +118,18 @@ def _leader_after(stage: Stage, request: Held) -> str:
 
 def _lag_own(stage: Stage, request: Held) -> str:
     own = _member(request)
-    own.ensemble.lag(own.number, _LAG)
+    own.ensemble.lag(own.number, stage.lag)
     reply = stage.words(stage.answer(request)) or "answered later"
-    return f"HANDLED ({reply}), from here on the client's server lags by {_LAG:g} s"
+    return f"HANDLED ({reply}), from here on the client's server lags by {stage.lag:g} s"
 
 
 def _lag_others(stage: Stage, request: Held) -> str:
     own = _member(request)
     for number in own.ensemble.numbers:
         if number != own.number and own.ensemble.role(number) == "follower":
-            own.ensemble.lag(number, _LAG)
-    return (
-        f"ANSWERED ({stage.words(stage.answer(request))}), the other followers lag by {_LAG:g} s from here on"
-    )
+            own.ensemble.lag(number, stage.lag)
+    reply = stage.words(stage.answer(request))
+    return f"ANSWERED ({reply}), the other followers lag by {stage.lag:g} s from here on"
 
 
 def _lose_leader(request: Held) -> None:
@@ -213,7 +208,7 @@ def check(name: str, *, in_ensemble: bool = False) -> None:
     :raises ValueError: the fault needs an ensemble, or is only for a single server.
     """
     if FAULTS[name].of == "ensemble" and not in_ensemble:
-        raise ValueError(f"{name} needs an ensemble: sweep(scenario, ensemble=3)")
+        raise ValueError(f"{name} needs an ensemble: sweep(scenario, ensemble=3), or pyzk-sweep --ensemble 3")
     if FAULTS[name].of == "memory" and in_ensemble:
         raise ValueError(
             f"{name} is only for a single server: in an ensemble the other servers have the data"

@@ -12,7 +12,7 @@ The rules:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final
 
 import attrs
@@ -20,6 +20,7 @@ import trio
 
 from ..app.embedded import open_server
 from ..app.embedded_ensemble import open_ensemble
+from ..ensemble.errors import EnsembleError
 from ..net.connection import Connection
 from ..testing.controls import Controls
 from ..testing.controls.member import MemberControls
@@ -33,7 +34,9 @@ _KINDS: Final[Sequence[MessageKind]] = ("request", "reply", "event")
 _FIRST_ZXID: Final = 1 << 32
 """The first zxid of an ensemble. Without it, the first zxid comes from the clock, and runs would differ."""
 _AFTERWARDS: Final = 30.0
-"""The seconds of virtual time after which an ensemble has deleted the ephemerals of a lost client."""
+"""The seconds in which an ensemble must end the sessions of lost clients."""
+_BETWEEN: Final = 0.1
+"""The seconds between two attempts to end them."""
 
 
 def open_servers(
@@ -74,6 +77,7 @@ class Servers:
     :param local: the controls of the server, or of the ensemble.
     :ivar ensemble: the controls of the ensemble; None for a single server.
     :ivar each: the controls of each server.
+    :ivar hosts: the connect string of the server, or of all servers.
     :ivar whole: the controls of the server; in an ensemble, those of the server that has applied the most
         transactions.
     """
@@ -82,6 +86,7 @@ class Servers:
         self.ensemble = local if isinstance(local, LocalEnsemble) else None
         self.each: Sequence[Controls] = [local] if isinstance(local, LocalServer) else list(local)
         self.whole: Controls = local if isinstance(local, LocalServer) else _Newest(local, 1)
+        self.hosts = local.hosts
         self._holds: list[tuple[Controls, int]] = []
         self._begin: dict[str, int] = {}
         self._at: dict[tuple[str, object], Controls] = {}
@@ -110,12 +115,15 @@ class Servers:
         ]
 
     async def end_sessions(self) -> None:
-        """End the sessions of lost clients. An ensemble needs its time for this: its servers may lag."""
-        if self.ensemble is not None:
-            await trio.sleep(_AFTERWARDS)
-            return
-        for session in self.whole.sessions():
-            self.whole.expire(session.id)
+        """End the sessions of lost clients. An ensemble may need time for this, such as for an election."""
+        with trio.move_on_after(_AFTERWARDS):
+            while True:
+                for session in self.whole.sessions():
+                    with suppress(EnsembleError):  # no server leads
+                        self.whole.expire(session.id)
+                if not self.whole.sessions():
+                    return
+                await trio.sleep(_BETWEEN)
 
     # --- where clients connect ---------------------------------------------------------------------------
 

@@ -66,10 +66,13 @@ class Stage(Observer):
     :param outcome: the outcome of the run, to which the stage adds the steps.
     :param replies: whether each reply is a step of its own.
     :cvar made: how many steps have been made in all runs.
+    :cvar lag: the lag of a server in seconds, after a fault that lets it lag. A client that waits this long
+        for a reply does not treat its connection as lost.
     :ivar is_open: whether messages are held.
     """
 
     made: ClassVar[int] = 0
+    lag: ClassVar[float] = 3.0
 
     def __init__(
         self, clients: Clients, order: Order, cell: Cell | None, outcome: Outcome, replies: bool = False

@@ -27,6 +27,7 @@ from .subject import CannotRun, Options, Programs
 
 PROG: Final = "pyzk-sweep"
 _FOUND, _USAGE, _NOT_CONTROLLED = 1, 2, 3
+_MOST_SERVERS: Final = 9
 _TIMEOUT: Final = 30.0
 """The seconds in which a program must send a request, and in which it must then read the answer."""
 _UNREAD: Final = 2**20  # bytes
@@ -71,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
         "--faults",
         default="zookeeper",
         metavar="NAMES",
-        help=f"the faults: {', '.join(name for name, fault in FAULTS.items() if fault.of != 'ensemble')}; "
+        help=f"the faults: {', '.join(FAULTS)}; "
         "or zookeeper: all faults of a ZooKeeper; keeper: these faults and swap; none; default: %(default)s",
     )
     made.add_argument(
@@ -79,6 +80,19 @@ def parser() -> argparse.ArgumentParser:
         choices=("some", "all", "none"),
         default="some",
         help="as many orders as fit into the budget, all orders, or none; default: %(default)s",
+    )
+    made.add_argument(
+        "--ensemble",
+        type=int,
+        metavar="NUMBER",
+        help="run each time with a pretend ensemble of this many servers, at least 3: its followers may lag, "
+        "and its leader may die; default: a single server",
+    )
+    made.add_argument(
+        "--replies",
+        action="store_true",
+        help="make each reply a step of its own: it may come after steps of other clients; many more orders "
+        "differ then",
     )
     made.add_argument(
         "--budget",
@@ -135,15 +149,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         made.error(
             f"--clients must be different names of lower-case letters, such as a,b: not {arguments.clients!r}"
         )
+    in_ensemble = arguments.ensemble is not None
+    if in_ensemble and not 3 <= arguments.ensemble <= _MOST_SERVERS:
+        made.error(f"--ensemble must be 3 to {_MOST_SERVERS} servers, not {arguments.ensemble}")
     try:
-        faults = chosen(_names(arguments.faults))
+        faults = chosen(_names(arguments.faults), in_ensemble=in_ensemble)
     except ValueError as error:
         made.error(f"--faults: {error}")
     if not 200 <= arguments.session_timeout <= 60_000:
         made.error(f"--session-timeout must be 200 to 60000 ms, not {arguments.session_timeout}")
     if arguments.replay is not None:
         try:
-            tokens.check(arguments.replay)
+            tokens.check(arguments.replay, in_ensemble=in_ensemble)
         except ValueError as error:
             made.error(f"--replay: {error}")
     plan = explore.Plan(
@@ -157,6 +174,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         after=arguments.after,
         session_timeout=arguments.session_timeout,
         patience=arguments.patience,
+        ensemble=arguments.ensemble,
+        replies=arguments.replies or tokens.has_replies(arguments.replay),
     )
     try:
         report = trio.run(_sweep, options, plan, arguments.replay)

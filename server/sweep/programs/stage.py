@@ -9,7 +9,6 @@ from typing import Any, Final
 import trio
 
 from ...testing.controls import Controls
-from ...testing.host import LocalServer
 from ..servers import Held, Servers
 from ..stage import Stage
 from .asking import Desk
@@ -24,9 +23,8 @@ _TIMERS: Final = 1.2
 class ProgramClients:
     """What a stage asks of the clients' side: see :class:`..stage.Clients`."""
 
-    def __init__(self, server: LocalServer, desk: Desk, quiet: ByProc | ByTime) -> None:
-        self.servers = Servers(server)
-        self.server = server
+    def __init__(self, servers: Servers, desk: Desk, quiet: ByProc | ByTime) -> None:
+        self.servers = servers
         self._began = math.inf
         self._desk = desk
         self._quiet = quiet
@@ -46,9 +44,11 @@ class ProgramClients:
         return trio.current_time() + _POLL
 
     def _arrived(self) -> tuple[int, ...]:
-        running = self.server.running
-        stats = running.engine.stats
-        return stats.bytes_received, stats.bytes_sent, len(running.service.connections), self._desk.asked
+        found = [self._desk.asked]
+        for server in self.servers.each:
+            stats = server.running.engine.stats
+            found += [stats.bytes_received, stats.bytes_sent, len(server.running.service.connections)]
+        return tuple(found)
 
 
 class ProgramStage(Stage):
@@ -59,6 +59,7 @@ class ProgramStage(Stage):
     """
 
     hurried = True
+    lag = 0.5
     _waits_since: float | None = None
     _gone = 0
 
@@ -67,14 +68,18 @@ class ProgramStage(Stage):
         return self.servers.whole
 
     def close(self) -> None:
-        self._server.running.gate.resume()
+        self._resume()
         super().close()
 
     def _choices(self) -> dict[str, Any]:
         if self._gone and self._server.running.engine.sessions.get(self._gone) is None:
-            self._server.running.gate.resume(self._gone)  # the client can connect from now on
+            self._resume(self._gone)  # the client can connect from now on
             self._gone = 0
         return super()._choices()
+
+    def _resume(self, *session: int) -> None:
+        for server in self.servers.each:
+            server.running.gate.resume(*session)
 
     def _make(self, choices: dict[str, Any]) -> None:
         """Make a step when the next client has connected. The client may sleep before it connects."""
@@ -96,12 +101,13 @@ class ProgramStage(Stage):
         self._server.expire(session.id)
 
 
-def places(server: LocalServer, clients: Sequence[str]) -> dict[str, str]:
-    """Return where each client waits, in words, as far as the server knows."""
+def places(servers: Servers, clients: Sequence[str]) -> dict[str, str]:
+    """Return where each client waits, in words, as far as the servers know."""
     found = dict.fromkeys(clients, "has no session")
-    for session in server.sessions():
-        name = server.running.names[session.id]
-        if name in found and session.connected:
-            watched = ", ".join(session.watches[:3])
-            found[name] = f"watches {watched}" if watched else "has a session, and watches nothing"
+    for server in servers.each:
+        for session in server.sessions():
+            name = server.running.names[session.id]
+            if name in found and session.connected:
+                watched = ", ".join(session.watches[:3])
+                found[name] = f"watches {watched}" if watched else "has a session, and watches nothing"
     return found

@@ -25,8 +25,6 @@ from typing import Any, Final
 import attrs
 import trio
 
-from ...app.embedded import open_server
-from ...testing.host import LocalServer
 from ..dpor import Diverged
 from ..faults import FAULTS
 from ..judging import innermost, look_at_what_is_left
@@ -34,6 +32,8 @@ from ..lab import BaseLab
 from ..model import Cell, Endless, NotControlled, Outcome
 from ..no_log import no_log
 from ..orders import Order, Rounds
+from ..servers import Servers, open_servers
+from .addresses import open_addresses
 from .asking import Desk, Scene
 from .processes import Running, start
 from .quiet import ByProc, ByTime, detector
@@ -65,6 +65,8 @@ class Options:
     :ivar after: a shell command that checks each run, when all sessions have ended.
     :ivar session_timeout: the longest session timeout that the server grants, in ms.
     :ivar patience: the seconds after which a run without a step hangs.
+    :ivar ensemble: the number of servers in an ensemble; None for a single server.
+    :ivar replies: whether each reply is a step of its own.
     """
 
     command: Sequence[str]
@@ -74,6 +76,8 @@ class Options:
     after: str | None = None
     session_timeout: int = 2000
     patience: float = 10.0
+    ensemble: int | None = None
+    replies: bool = False
 
 
 class Programs:
@@ -115,7 +119,8 @@ class Programs:
 
     def planted(self) -> Programs:
         command = [sys.executable, "-m", "pyzk.server.sweep.programs.planted"]
-        race = Programs(Options(command, ("a", "b")), self._desk, self._url, self._nursery, self._say)
+        options = Options(command, ("a", "b"), ensemble=self._options.ensemble, replies=self._options.replies)
+        race = Programs(options, self._desk, self._url, self._nursery, self._say)
         race.rehearse()
         return race
 
@@ -153,12 +158,15 @@ class Programs:
             "extended_types": True,
         }
         with no_log():
-            async with open_server(**settings, record=False) as server:
-                # A client of Java or Go waits for 1 s when it has tried all addresses.
-                hosts = {name: ",".join([server.endpoint(name).hosts] * 3) for name in self._options.clients}
-                clients = ProgramClients(server, self._desk, self.quiet)
-                stage = ProgramStage(clients, order, cell, outcome)
+            async with (
+                open_servers(settings, self._options.ensemble) as local,
+                trio.open_nursery() as nursery,
+            ):
+                servers = Servers(local)
+                clients = ProgramClients(servers, self._desk, self.quiet)
+                stage = ProgramStage(clients, order, cell, outcome, self._options.replies)
                 stage.hurried = hurried
+                hosts = await open_addresses(servers, self._options.clients, nursery, stage.happened)
                 excused = cell.client if cell is not None and FAULTS[cell.fault].ends_session else None
                 self._desk.scene = Scene(stage, BaseLab(excused), outcome, hosts)
                 try:
@@ -169,13 +177,14 @@ class Programs:
                 except* Endless as errors:
                     await self._end_all()
                     outcome.judge("hang", str(innermost(errors)))
+                nursery.cancel_scope.cancel()
         return outcome
 
     async def _with_programs(
         self, clients: ProgramClients, scene: Scene, rehearse: bool, excused: str | None
     ) -> None:
-        server, outcome, options = clients.server, scene.outcome, self._options
-        await self._shell(options.before, server, "--before")
+        servers, outcome, options = clients.servers, scene.outcome, self._options
+        await self._shell(options.before, servers, "--before")
         gave_up = False
         async with trio.open_nursery() as nursery:
             nursery.start_soon(scene.stage.run)
@@ -186,18 +195,18 @@ class Programs:
                 gave_up = await self._act(scene, excused, nursery, rehearse)
             if patience.cancelled_caught:
                 outcome.judge("hang", "no client acts any more")
-                outcome.waiting.update(places(server, options.clients))
+                outcome.waiting.update(places(servers, options.clients))
             if rehearse:
                 self._starts = scene.starts
-                self._connects = bool(server.running.names.all)
+                self._connects = any(server.running.names.all for server in servers.each)
             scene.stage.close()
             if not self._is_kept or outcome.is_bad:
                 await self._end_all()
             nursery.cancel_scope.cancel()
-        await clients.servers.end_sessions()
-        look_at_what_is_left(server, outcome)
+        await servers.end_sessions()
+        look_at_what_is_left(servers.whole, outcome)
         if not gave_up and not outcome.is_bad and options.after is not None:
-            status, written = await self._shell_status(options.after, server)
+            status, written = await self._shell_status(options.after, servers)
             if status:
                 outcome.judge("wrong", f"--after ended with exit status {status}")
                 outcome.written = written
@@ -290,19 +299,19 @@ class Programs:
 
     # --- what comes before and after ---------------------------------------------------------------------
 
-    async def _shell(self, line: str | None, server: LocalServer, option: str) -> None:
+    async def _shell(self, line: str | None, servers: Servers, option: str) -> None:
         """Run a line in the shell, unless the line is None.
 
         :raises CannotRun: the shell command fails.
         """
         if line is not None:
-            status, written = await self._shell_status(line, server)
+            status, written = await self._shell_status(line, servers)
             if status:
                 raise CannotRun(f"{option} ended with exit status {status}" + _quoted(written))
 
-    async def _shell_status(self, line: str, server: LocalServer) -> tuple[int, str]:
+    async def _shell_status(self, line: str, servers: Servers) -> tuple[int, str]:
         async with trio.open_nursery() as nursery:
-            environment = os.environ | _environment(server.hosts)
+            environment = os.environ | _environment(servers.hosts)
             program = await start(["/bin/sh", "-c", line], environment, nursery)
             try:
                 with trio.move_on_after(self._options.patience) as patience:
@@ -318,15 +327,15 @@ class Programs:
 
     async def _watch(self, scene: Scene, clients: ProgramClients, patience: trio.CancelScope) -> None:
         """End a run that makes no progress. Before the end, write a line that says where its clients wait."""
-        server = clients.server
+        servers = clients.servers
         last, since = None, time.monotonic()
         while True:
             await trio.sleep(_LOOK)
             progress = (
                 len(scene.outcome.steps),
                 self._desk.asked,
-                len(server.held()),
-                server.running.engine.zxid,
+                len(servers.held()),
+                servers.whole.running.engine.zxid,
             )
             now = time.monotonic()
             runs = _LOOK < clients.busy < _MOST_BUSY * self._options.patience
@@ -337,7 +346,7 @@ class Programs:
                 return
             elif now - since > _SILENT and now - self._said > _BETWEEN_LINES:
                 self._said = now
-                found = places(server, self._options.clients)
+                found = places(servers, self._options.clients)
                 waits = "; ".join(f"{name} {place}" for name, place in found.items())
                 self._say(f"run {self.runs}: no request for {now - since:.0f} s: {waits}")
 

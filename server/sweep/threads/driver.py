@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
@@ -27,6 +27,7 @@ from ....bridge.direct import threads
 from ..driver import Driver
 from ..judging import place
 from ..model import NotControlled
+from ..relay import relay
 from ..servers import Servers
 from ..stage import Stage
 from .lab import NO_GREENLETS, ThreadLab
@@ -35,7 +36,6 @@ from .sockets import Addresses, sockets_replaced
 from .turns import Turns
 from .waits import waits_replaced
 
-_MOST: Final = 64 * 1024  # bytes
 _LEAVING: Final = 60.0
 """The seconds of virtual time in which clients must stop, and in which interrupted threads must end."""
 
@@ -123,21 +123,8 @@ class ThreadDriver(Driver):
         mine, its = socket.socketpair()
         its.setblocking(False)
         end = trio.socket.from_stdlib_socket(its)
-        self.turns.call(partial(self._nursery.start_soon, self._serve, end, stream))
+        self.turns.call(partial(self._nursery.start_soon, relay, end, stream, self._stage.happened))
         return mine
-
-    async def _serve(self, sock: trio.socket.SocketType, stream: trio.abc.HalfCloseableStream) -> None:
-        with sock:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_receive, sock, stream)
-                while data := await stream.receive_some(_MOST):
-                    with suppress(OSError):
-                        while data:
-                            data = data[await sock.send(data) :]
-                    self._stage.happened()
-                nursery.cancel_scope.cancel()
-        await stream.aclose()
-        self._stage.happened()
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
@@ -172,10 +159,3 @@ def _taken_at_import() -> Iterator[tuple[Any, str, Any]]:
         init: Any = KazooRetry.__init__
         yield SequentialThreadingHandler, "sleep_func", staticmethod(time.sleep)
         yield init, "__defaults__", tuple(time.sleep if it is real else it for it in init.__defaults__)
-
-
-async def _receive(sock: trio.socket.SocketType, stream: trio.abc.HalfCloseableStream) -> None:
-    with suppress(OSError, trio.BrokenResourceError):
-        while data := await sock.recv(_MOST):
-            await stream.send_all(data)
-        await stream.send_eof()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 import trio
 from kazoo.client import KazooClient
 
-from pyzk import blocking
+from pyzk import aio, blocking
 from pyzk.client import ConnectionLossError, NodeExistsError, NoNodeError, ZooKeeper
 from pyzk.recipes import Lock
 from pyzk.server.sweep import FAULTS, Lab, Scenario, SweepFailed, scenarios, sweep
@@ -135,8 +137,46 @@ def locked_kazoo(lab: ThreadLab) -> None:
     lab.together(partial(work, first), partial(work, second))
 
 
+def locked_aio(lab: ThreadLab) -> None:
+    async def work(hosts: str) -> None:
+        zk = aio.connect(hosts, session_timeout=10.0, on_expired="new_session")
+        async with zk as client, aio.Lock(client, "/lock"):
+            with lab.inside("lock"):
+                pass
+
+    hosts = lab.hosts("a"), lab.hosts("b")
+    lab.together(*(partial(_run, work, each) for each in hosts))
+
+
+def reading_aio(lab: ThreadLab) -> None:
+    lab.server.load({"/configuration": "old"})
+    told: list[bool] = []
+
+    async def write(hosts: str) -> None:
+        async with aio.connect(hosts, session_timeout=10.0) as zk:
+            await zk.set("/configuration", b"new")
+            told.append(True)
+
+    async def read(hosts: str) -> None:
+        async with aio.connect(hosts, session_timeout=10.0) as zk:
+            await asyncio.sleep(1)
+            data, _ = await zk.get("/configuration")
+            assert data == b"new" or not told, "the reader was told of the new value, and reads the old one"
+
+    lab.together(partial(_run, write, lab.hosts("a")), partial(_run, read, lab.hosts("b")))
+
+
+def _run(main: Callable[[str], Coroutine[Any, Any, None]], hosts: str) -> None:
+    asyncio.run(main(hosts))
+
+
+def test_a_stale_read_with_asyncio_is_found() -> None:
+    report = failing(reading_aio, faults=["lag-others"]).report
+    assert {str(cell) for cell in report.results.bad} == {"a1-lag-others"}
+
+
 @pytest.mark.breaks_rules("the reply to a ping passes those that the sweep holds")
-@pytest.mark.parametrize("scenario", [locked, locked_kazoo])
+@pytest.mark.parametrize("scenario", [locked, locked_aio, locked_kazoo])
 def test_locks_of_threads_hold(scenario: Any) -> None:
     report = sweep(scenario, faults=OF_ENSEMBLE, orders=None, budget=LONG, ensemble=3)
     assert report.results.cells == report.results.all_cells >= 14 * len(OF_ENSEMBLE)
