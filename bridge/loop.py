@@ -8,7 +8,7 @@ The rules:
 * When the interpreter exits, open sessions are closed as if their blocks had ended. A child of
   multiprocessing closes its sessions, too.
 * A signal handler may use the loop while its thread is using it. If the handler raises an exception, nothing
-  stays half done: :meth:`Loop.leave_all` ends what :meth:`Loop.attach` has begun.
+  stays half done: :meth:`Loop.leave_all` ends what :meth:`Loop.attach` has begun. No lock is waited for.
 * A forked process has the objects of its parent, but not the thread. Each use of these objects raises an
   error in the fork; new clients get a loop of their own.
 """
@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 import trio
 
@@ -67,21 +66,21 @@ class Loop:
 
     :ivar parent: the id of the process that has started it.
     :ivar forked: whether this process is a fork of the parent.
-    :ivar started: whether the thread of the loop runs, or has run.
     :ivar exiting: whether the interpreter exits.
     :ivar sources: called when the loop begins to wait, and when it continues (:mod:`.direct`).
     """
 
     def __init__(self) -> None:
         self.parent = os.getpid()
-        self.forked = self.started = self.exiting = False
+        self.forked = self.exiting = False
         self._users: set[object] = set()
         self._workers = Workers()
         self._wakeup = Wakeup()
         self._mailbox = CallQueue(self._wakeup.ring)
-        self.sources = ConnectionSources(self._wakeup.ring_own)
+        self.sources = ConnectionSources(self._wakeup.ring)
+        self._ending = False
+        self._begun = threading.Lock()  # never waited for, and never released
         self._thread = threading.Thread(target=self._run, name="pyzk", daemon=True)
-        _loops.add(self)
 
     # --- who uses it -------------------------------------------------------------------------------------
 
@@ -93,46 +92,65 @@ class Loop:
         :param user: stands for the client.
         :raises RuntimeError: gevent has patched this process.
         """
-        global _shared
         monkey = sys.modules.get("gevent.monkey")
         if monkey is not None and monkey.is_module_patched("threading"):
             raise RuntimeError(_GEVENT)
-        with _lock:
-            while True:
-                loop = _shared
-                if loop is None:
-                    loop = _shared = Loop()
-                    loop.started = True
-                    # In a thread of its own, which no signal interrupts: Thread.start() does not stand that.
-                    _thread.start_new_thread(loop._thread.start, ())
-                    _close_with_child()
-                loop._users.add(user)
-                if loop is _shared:  # else the handler of a signal has closed its last client just now
-                    return loop
-                loop._users.discard(user)
+        while True:
+            loop = _shared.get(os.getpid()) or _shared.setdefault(os.getpid(), Loop())
+            loop._begin()
+            loop._users.add(user)
+            if not loop._ending:
+                return loop
+            loop.detach(user)
+
+    def _begin(self) -> None:
+        """Begin, if the loop has not begun. After an interruption, call this again."""
+        if not self._begun.locked():
+            _loops.add(self)
+            _close_with_child()
+            # In a thread of its own, which no signal interrupts: Thread.start() does not stand that.
+            _thread.start_new_thread(self._start, ())
+
+    def _start(self) -> None:
+        if self._begun.acquire(blocking=False):
+            self._thread.start()
 
     @staticmethod
     def leave_all(user: object) -> None:
         """Note that a client has closed. It may have used any loop. A second call does nothing."""
         for loop in list(_loops):
-            if loop.started:
-                loop.detach(user)
+            loop.detach(user)
 
     def detach(self, user: object) -> None:
         """Note that a client has closed. With the last one the loop ends, after all callers have left their
         blocks. A second call does nothing more."""
-        global _shared
         if self.forked:
             return
-        with _lock:
-            self._users.discard(user)
-            if self._users:
-                return
-            if _shared is self:
-                _shared = None
+        self._users.discard(user)
+        if self._users:
+            return
         with suppress(ClosingError):
-            if self.look(self._workers.finish):
+            self._begin()
+            if self.look(self._end_if_unused):
                 self._thread.join()
+
+    def _end_if_unused(self) -> bool:
+        """End if there are no users. Returns whether the loop ends now.
+
+        :meth:`attach` first adds its user and then reads ``_ending``. This method first sets ``_ending`` and
+        then reads the users. So at least one of the two notices the other.
+        """
+        self._ending = True
+        if self._users:
+            self._ending = False
+            return False
+        self._unshare()
+        return self._workers.finish()
+
+    def _unshare(self) -> None:
+        """Have new clients use another loop; called in this one."""
+        if _shared.get(self.parent) is self:
+            del _shared[self.parent]
 
     def stop(self, patience: float) -> None:
         """End the loop at once, and wait for its end.
@@ -195,7 +213,11 @@ class Loop:
         return threading.current_thread() is self._thread
 
     def _run(self) -> None:
-        trio.run(self._main, clock=_Clock(), instruments=[self.sources])
+        try:
+            trio.run(self._main, clock=_Clock(), instruments=[self.sources])
+        finally:
+            self._wakeup.close()
+            _loops.discard(self)
 
     async def _main(self) -> None:
         try:
@@ -205,8 +227,9 @@ class Loop:
                 await self._workers.finished.wait()
                 self._workers.close()
         finally:
+            self._ending = True
+            self._unshare()
             self._mailbox.close()
-            self._wakeup.close()
 
     async def _answer_wakeup(self) -> None:
         while True:
@@ -215,23 +238,21 @@ class Loop:
             self._mailbox.open()
 
 
-_lock = threading.RLock()  # for the handlers of signals
-_loops: WeakSet[Loop] = WeakSet()
-_shared: Loop | None = None
+_loops: set[Loop] = set()
+"""The loops of this process that have begun, and have not ended."""
+_shared: dict[int, Loop] = {}
+"""The loop of this process, by the id of the process. :class:`.Wakeup` says why there is no lock."""
 
 
 def _after_fork() -> None:
-    global _lock, _shared
-    _lock = threading.RLock()  # a thread of the parent may hold the other one
-    _shared = None
-    for loop in list(_loops):
-        loop.forked = True
+    _shared.clear()
+    while _loops:
+        _loops.pop().forked = True
 
 
 def _at_exit() -> None:
     for loop in list(_loops):
-        if loop.started and not loop.forked:
-            loop.stop(_EXIT_PATIENCE)
+        loop.stop(_EXIT_PATIENCE)
 
 
 _told: dict[str, int] = {}

@@ -6,7 +6,8 @@ import os
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from io import FileIO
 from itertools import chain, starmap
 from typing import Any, Generic, TypeVar
 
@@ -18,14 +19,32 @@ _RINGS = 4096
 """How often a wake-up may ring before its loop runs. All waiting posts share one wake-up, so a second wake-up
 is rare."""
 
-_pipe: Any = os.pipe
-_fileno: Any = int
-_write: Any = os.write
-_read: Any = os.read
-_close: Any = os.close
+
+class _PipeEnd(FileIO):
+    """One end of a pipe. Its last reference closes it, in C: no handler of a signal runs meanwhile."""
+
+    __del__ = FileIO.close
+
+
+def _pipe() -> Iterable[Any]:
+    """Return both ends of a new pipe. Nothing is made before the ends are taken, and then all in C."""
+    return map(_PipeEnd, chain.from_iterable(starmap(os.pipe, [()])), ("rb", "wb"))
+
+
+_write: Any = FileIO.write
+_read: Any = FileIO.read
 if os.name == "nt":  # event loops can wait for sockets alone
-    _pipe, _fileno = socket.socketpair, socket.socket.fileno
-    _write, _read, _close = socket.socket.send, socket.socket.recv, socket.socket.close
+
+    class _SocketEnd(socket.socket):
+        """One end of a connection, in place of a pipe."""
+
+        __slots__ = ()
+        __del__ = socket.SocketType.close
+
+    def _pipe() -> Iterable[Any]:
+        return [_SocketEnd(fileno=end.detach()) for end in socket.socketpair()]
+
+    _write, _read = socket.socket.send, socket.socket.recv
 
 
 class _Waking(threading.local):
@@ -103,58 +122,39 @@ class Wakeup:
     """Wakes an event loop by a pipe that is read once: faster than ``TrioToken.run_sync_soon`` and
     ``call_soon_threadsafe``, which read until nothing is left.
 
+    There is no lock: an exception of a signal's handler could come just after a thread has taken it, and then
+    nobody would release it. A thread that rings holds a reference to the end of the pipe. So the end stays
+    open until the thread has written, and the thread writes into no other file with the same number.
+
     :raises OSError: no file descriptor is left.
     """
 
-    _closed = True  # until there is a pipe
-
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # so that nothing is written to another file with the same number
-        files: list[tuple[int, int]] = []
-        try:
-            files.extend(starmap(_pipe, [()]))  # one call of C: no signal comes between the pipe and its note
-            ((self._reader, self._writer),) = files  # never full: see CallQueue.post
-        except BaseException:
-            for file in chain(*files):
-                _close(file)
-            raise
-        self._closed = False
+        self._reader: Any
+        self._writer: Any  # never full: see CallQueue.post
+        self._reader, self._writer = _pipe()
 
     def fileno(self) -> int:
         """Return the file descriptor that is readable once it was rung."""
-        return int(_fileno(self._reader))
+        return int(self._reader.fileno())
 
     def ring(self) -> None:
         """Wake the loop; called in any thread, and by the handlers of signals.
 
         :raises ClosingError: it was closed.
         """
-        with self._lock:
-            if self._closed:
-                raise _closed()
-            _write(self._writer, b"\0")
-
-    def ring_own(self) -> None:
-        """Wake the loop; called in the thread that answers and closes the wake-up. So it needs no lock: a
-        thread may hold that while the handler of a signal waits for this loop."""
-        if not self._closed:
-            _write(self._writer, b"\0")
+        writer = self._writer
+        if writer is None:
+            raise _closed()
+        _write(writer, b"\0")
 
     def answer(self) -> None:
         """Note that the loop runs, after it was rung."""
         _read(self._reader, _RINGS)
 
     def close(self) -> None:
-        with self._lock:
-            self._close()
-
-    def _close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            _close(self._reader)
-            _close(self._writer)
-
-    __del__ = _close  # nobody rings any more; and in a fork nobody releases the lock
+        """Close the pipe, after the threads that ring it now."""
+        self._reader = self._writer = None
 
 
 class Waiter(Generic[T]):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import select
 import threading
-from contextlib import suppress
 
-from ...client import ClosingError
 from ...client.direct_connection import DirectConnection, TakenError
 from ...client.pending import thread
 from ..loop import Loop
@@ -36,17 +34,15 @@ def begin(loop: Loop, call: DirectCall) -> None:
 
 
 def forget() -> None:
-    """Forget the direct caller of this thread: a client was closed."""
-    direct_caller, _here.direct_caller = _here.direct_caller, None
-    if direct_caller is not None:
-        direct_caller.close()
+    """Forget the direct caller of this thread: a client was closed. If the handler of a signal closes it, the
+    call that the handler has interrupted keeps the direct caller until the call is answered."""
+    _here.direct_caller = None
 
 
 class Waiting(DirectCaller):
     """A thread that waits for the answer.
 
-    It has one wake-up for all its direct connections. If each of these had one, Python would
-    close the wake-ups, and a KeyboardInterrupt that comes meanwhile would be lost.
+    It has one wake-up for all its direct connections, which lasts as long as this object.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -54,15 +50,9 @@ class Waiting(DirectCaller):
         self._wakeup: Wakeup | None = None
         self._waits = False
 
-    def close(self) -> None:
-        """End; called in the thread."""
-        if self._wakeup is not None:
-            self._wakeup.close()
-
     def ended(self, direct: DirectConnection, under_way: bool) -> None:
         if under_way and self._wakeup is not None:
-            with suppress(ClosingError):
-                self._wakeup.ring()
+            self._wakeup.ring()
 
     def carry_out(self, call: DirectCall) -> bool:
         """Do a call while this thread has the connection.

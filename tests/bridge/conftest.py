@@ -18,7 +18,7 @@ def server() -> Iterator[EmbeddedServer]:
     with EmbeddedServer(extended_types=True, min_session_timeout=100) as server:
         yield server
         wait_until(lambda: not server.leaks())  # a session without a client expires
-    assert loop._shared is None
+    assert loop._shared == {}
     for thread in threading.enumerate():
         if thread.name.startswith("pyzk"):
             thread.join(5)  # of a loop that ended with the last block of a client that was closed before

@@ -4,6 +4,7 @@ next use works."""
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 import time
@@ -99,8 +100,7 @@ class Before(trio.abc.Instrument):
 @contextmanager
 def before(number: int, action: Callable[[], object]) -> Iterator[Before]:
     instrument = Before(number, action)
-    shared = loop._shared
-    assert shared is not None
+    shared = loop._shared[os.getpid()]
     shared.look(trio.lowlevel.add_instrument, instrument)
     try:
         yield instrument

@@ -190,8 +190,7 @@ class _Steps(trio.abc.Instrument):
 @contextmanager
 def steps_of_the_client(points: Points) -> Iterator[None]:
     """Each step of a task in the client's loop is a point before it; that loop stands still meanwhile."""
-    shared = loop._shared
-    assert shared is not None
+    shared = loop._shared[os.getpid()]
     instrument = _Steps(points)
     shared.look(trio.lowlevel.add_instrument, instrument)
     try:

@@ -379,7 +379,6 @@ class InThread:
         self.call = direct_call(Client(*requests, source=self.source))
 
     def close(self) -> None:
-        self.direct_caller.close()
         self.direct.close()
 
 
@@ -488,16 +487,10 @@ def test_a_wake_up_that_was_rung_for_a_call_before_does_not_end_the_wait(waiting
     assert select.select([wakeup], [], [], 0)[0] == [], "it was answered, and wakes nobody again"
 
 
-def test_the_end_of_a_direct_connection_wakes_nobody_who_has_gone(waiting: Any) -> None:
+def test_the_end_of_a_direct_connection_wakes_nobody_who_has_never_waited(waiting: Any) -> None:
     one = waiting(Request())
-    one.direct_caller.ended(one.direct, True)  # there is no bell
-    one.direct_caller.close()
-    one.direct.reply()
-    assert one.direct_caller.carry_out(one.call)
-    one.direct_caller.close()
-    with pytest.raises(ClosingError):
-        one.direct_caller._wakeup.ring()
     one.direct_caller.ended(one.direct, True)
+    assert one.direct_caller._wakeup is None
 
 
 def test_a_thread_calls_directly_from_one_loop_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -516,12 +509,9 @@ def test_a_thread_calls_directly_from_one_loop_at_a_time(monkeypatch: pytest.Mon
     assert here.direct_caller is not None
     assert here.direct_caller.loop is other
     assert (one.asked, other.asked) == (calls[:2], calls[2:])
-    closed: list[int] = []
-    monkeypatch.setattr(here.direct_caller, "close", lambda: closed.append(1))
     for _ in range(2):
         threads.forget()
         assert here.direct_caller is None
-        assert closed == [1]
 
 
 def test_a_thread_that_has_a_direct_connection_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:

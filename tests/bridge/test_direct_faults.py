@@ -147,23 +147,39 @@ class Refusing:
         pass
 
 
-def test_a_call_of_a_handler_that_comes_while_its_thread_wakes_the_loop_is_answered(
-    server: EmbeddedServer,
-) -> None:
-    answers = []
-
-    def call() -> None:
-        with loop._wakeup._lock:  # as if the handler came in Wakeup.ring
-            for _ in range(3):
-                loop.post(loop.sources.offers.setdefault, Refusing(), None)
-                answers.append(zk.exists("/node"))
-
+def test_calls_are_answered_beside_a_client_that_does_not_hand_over(server: EmbeddedServer) -> None:
     with blocking.connect(server.hosts) as zk:
         loop = zk._loop  # type: ignore[attr-defined]
-        thread = threading.Thread(target=call, daemon=True)
-        thread.start()
-        thread.join(5)
-        assert answers == [None] * 3
+        for _ in range(3):
+            loop.post(loop.sources.offers.setdefault, Refusing(), None)
+            assert zk.exists("/node") is None
+
+
+def test_a_signal_handler_that_closes_another_client_wakes_the_call_that_it_interrupts(
+    server: EmbeddedServer,
+) -> None:
+    """The thread waits for a reply, or for the wake-up by which the loop takes the connection back. The
+    wake-up lasts until the call is answered."""
+
+    def handle(*_: object) -> None:
+        threading.Timer(0.02, server.stop_holding).start()
+        block.__exit__(None, None, None)
+
+    block = blocking.connect(server.hosts)
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        with blocking.connect(server.hosts, session_timeout=60) as zk:
+            block.__enter__()
+            zk.create("/node")
+            for _ in range(5):
+                zk.get("/node")
+            server.hold(op="set_data", path="/node")
+            signal.setitimer(signal.ITIMER_REAL, 0.005)
+            assert zk.set("/node", b"data").version == 1
+            assert len(server.sessions()) == 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_threads_that_have_ended_keep_no_file_descriptors(server: EmbeddedServer) -> None:

@@ -58,6 +58,20 @@ class World:
     def __init__(self, server: EmbeddedServer, zk: Any, other: Any) -> None:
         self.server, self.zk, self.other = server, zk, other
         self.taken: list[Any] = []
+        self.third: Any = None
+
+    def open_third(self) -> None:
+        """Open one more client, unless one is open. A thread of its own does that: the block of the client is
+        not within the blocks of the caller."""
+        if not self.is_third_open:
+            self.third = blocking.connect(self.server.hosts)
+            thread = threading.Thread(target=self.third.__enter__)
+            thread.start()
+            thread.join()
+
+    @property
+    def is_third_open(self) -> bool:
+        return self.third is not None and not self.third._body.over
 
 
 Use = Callable[[World], object]
@@ -292,8 +306,53 @@ def test_interrupted_at_each_point(
         assert server.leaks() == []
 
 
+def test_the_first_client_is_interrupted_at_each_point(server: EmbeddedServer) -> None:
+    """The loop of the clients begins and ends meanwhile. No other thread waits for an interrupted one."""
+
+    def use(hosts: str) -> None:
+        with blocking.connect(hosts) as zk:
+            zk.exists("/")
+
+    def use_in_a_thread() -> None:
+        thread = threading.Thread(target=use, args=(server.hosts,), daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive(), f"another thread waits for what was interrupted at {number}"
+
+    points, stopped = Points([loop, wakeups, threads]), 0
+    with handling(stop), points.open():
+        for _ in range(3):
+            use(server.hosts)
+        here = threading.active_count()
+        for number in range(1, MOST, STRIDE):
+            try:
+                points.run(number, lambda: use(server.hosts))
+            except Stopped:
+                stopped += 1
+            use_in_a_thread()
+            wait_until(lambda: threading.active_count() <= here)
+            assert loop._shared == {}
+            if not points.happened:
+                break
+        else:
+            raise AssertionError("more points are needed")
+        assert stopped >= 0.9 * (number // STRIDE - 1), "only finalizers swallow it"
+    print(f"{stopped} points")
+
+
+def calls_the_client(world: World) -> None:
+    with suppress(blocking.Interrupted):  # the limit that it finds itself in is over
+        world.zk.exists("/")
+
+
+def closes_another_client(world: World) -> None:
+    with suppress(blocking.Interrupted):
+        world.third.__exit__(None, None, None)
+
+
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__)
-def test_a_handler_calls_the_client_at_each_point(server: EmbeddedServer, use: Use) -> None:
+@pytest.mark.parametrize("handles", [calls_the_client, closes_another_client])
+def test_a_handler_uses_a_client_at_each_point(server: EmbeddedServer, use: Use, handles: Use) -> None:
     """It finds the client in the midst of anything that its thread does with it."""
     called = 0
     stuck: list[int] = []
@@ -302,17 +361,14 @@ def test_a_handler_calls_the_client_at_each_point(server: EmbeddedServer, use: U
     def call(number: int, frame: object) -> None:
         nonlocal called
         called += 1
-        with suppress(blocking.Interrupted):  # the limit that it finds itself in is over
-            world.zk.exists("/")
+        handles(world)
 
     def rescue() -> None:
         seen = (-1, -1)
         while not ended.wait(20):
             if (called, at) == seen:
                 stuck.append(at)
-                shared = loop._shared
-                assert shared is not None
-                shared._wakeup.ring()
+                loop._shared[os.getpid()]._wakeup.ring()
             seen = (called, at)
 
     at = 0
@@ -326,6 +382,7 @@ def test_a_handler_calls_the_client_at_each_point(server: EmbeddedServer, use: U
             for at in range(1, MOST, STRIDE):
                 before = called
                 prepare(use, world)
+                world.open_third()
                 points.run(at, lambda: finish(use, world))
                 if not points.happened:
                     break
@@ -335,6 +392,8 @@ def test_a_handler_calls_the_client_at_each_point(server: EmbeddedServer, use: U
         finally:
             ended.set()
             rescuer.join()
+            if world.is_third_open:
+                closes_another_client(world)
         empty(world)
     assert stuck == []
     assert called > LEAST // STRIDE

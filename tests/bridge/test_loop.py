@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
-from weakref import WeakSet
 
 import pytest
 
@@ -108,14 +107,14 @@ def loop() -> Iterator[Loop]:
     loop = Loop.attach(user)
     yield loop
     loop.detach(user)
-    assert shared._shared is None
+    assert shared._shared == {}
 
 
 def test_clients_share_a_loop_that_ends_with_the_last_one() -> None:
     first, second = User(), User()
     loop = Loop.attach(first)
     assert Loop.attach(second) is loop
-    assert (loop.started, loop.forked, loop.exiting) == (True, False, False)
+    assert (loop.forked, loop.exiting) == (False, False)
     loop.detach(first)
     for _ in range(2):
         loop.detach(User())
@@ -147,12 +146,11 @@ def test_a_look_returns_or_raises_what_the_function_does(loop: Loop) -> None:
 
 def test_a_user_leaves_whichever_loop_it_has_used() -> None:
     user = User()
-    Loop()._wakeup.close()  # one that was not started has no users
     loop = Loop.attach(user)
     Loop.leave_all(User())
     assert loop._thread.is_alive() or loop.look(lambda: True)
     Loop.leave_all(user)
-    assert shared._shared is None
+    assert shared._shared == {}
     assert not loop._thread.is_alive()
     Loop.leave_all(user)
 
@@ -161,18 +159,88 @@ def test_a_handler_that_closes_the_last_client_as_another_one_comes(monkeypatch:
     class Users(set[object]):
         def add(self, user: object) -> None:
             super().add(user)
-            if user is second and shared._shared is loop:
-                shared._shared = None  # the handler of a signal has closed the first one
+            if user is second and comes.pop():  # the handler of a signal has just closed the first one
+                super().discard(user)
+                loop.detach(first)
+                super().add(user)
 
+    comes = [True]
     first, second = User(), User()
     loop = Loop.attach(first)
     loop._users = Users(loop._users)
     other = Loop.attach(second)
     assert other is not loop
+    assert not loop._thread.is_alive()
     assert second not in loop._users
-    loop.detach(first)
     other.detach(second)
-    assert shared._shared is None
+    assert shared._shared == {}
+
+
+def test_a_client_that_comes_while_the_loop_looks_whether_it_ends_keeps_it() -> None:
+    class Users(set[object]):
+        def __bool__(self) -> bool:
+            if loop.is_current and not len(self):
+                self.add(second)
+                there.append(loop._ending)
+            return bool(len(self))
+
+    there: list[bool] = []
+    first, second = User(), User()
+    loop = Loop.attach(first)
+    loop._users = Users(loop._users)
+    loop.detach(first)
+    assert there == [True], "a client that sees this tries again, and keeps the loop meanwhile"
+    assert not loop._ending
+    assert Loop.attach(second) is loop
+    loop._users = set(loop._users)
+    loop.detach(second)
+    assert not loop._thread.is_alive()
+
+
+def test_clients_that_come_at_once_share_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shared(dict[int, Loop]):
+        def get(self, key: int) -> Any:  # type: ignore[override]
+            found = super().get(key)
+            barrier.wait(30)
+            return found
+
+    barrier = threading.Barrier(4, action=lambda: monkeypatch.setattr(shared, "_shared", plain))
+    plain = shared._shared
+    monkeypatch.setattr(shared, "_shared", both := Shared())
+    users = [User() for _ in range(4)]
+    loops: list[Loop] = []
+    threads = [threading.Thread(target=lambda user=user: loops.append(Loop.attach(user))) for user in users]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    del both
+    assert len(loops) == 4
+    assert len(set(loops)) == 1
+    for user in users:
+        loops[0].detach(user)
+    assert not loops[0]._thread.is_alive()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_loop_whose_start_was_interrupted_ends_with_its_client(
+    monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    def start(function: Any, args: Any) -> None:
+        if begun:
+            start_new_thread(function, args)
+        raise KeyboardInterrupt
+
+    start_new_thread = shared._thread.start_new_thread
+    user = User()
+    with monkeypatch.context() as patch:
+        patch.setattr(shared._thread, "start_new_thread", start)
+        with pytest.raises(KeyboardInterrupt):
+            Loop.attach(user)
+    (loop,) = shared._shared.values()
+    Loop.leave_all(user)
+    assert not loop._thread.is_alive()
+    assert shared._shared == {}
 
 
 def test_the_exit_of_the_interpreter_ends_the_loop_as_it_is() -> None:
@@ -197,29 +265,27 @@ def test_the_exit_is_for_loops_that_run_in_this_process(monkeypatch: pytest.Monk
     stopped: list[tuple[Any, float]] = []
 
     class Known:
-        def __init__(self, started: bool, forked: bool) -> None:
-            self.started, self.forked = started, forked
+        forked = False
 
         def stop(self, patience: float) -> None:
             stopped.append((self, patience))
 
-    loops: list[Any] = [Known(True, False), Known(False, False), Known(True, True)]
-    monkeypatch.setattr(shared, "_loops", WeakSet(loops))
-    shared._at_exit()
-    assert stopped == [(loops[0], shared._EXIT_PATIENCE)]
+    loop: Any = Known()
+    monkeypatch.setattr(shared, "_loops", {loop})
+    for _ in range(2):
+        shared._at_exit()
+        assert stopped == [(loop, shared._EXIT_PATIENCE)]
+        shared._after_fork()
+    assert loop.forked
 
 
 def test_a_fork_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop: Any = SimpleNamespace(forked=False)
-    monkeypatch.setattr(shared, "_loops", [loop])
-    monkeypatch.setattr(shared, "_shared", loop)
-    monkeypatch.setattr(shared, "_lock", held := threading.Lock())
+    loop = Loop()
+    monkeypatch.setattr(shared, "_loops", {loop})
+    monkeypatch.setattr(shared, "_shared", {os.getpid(): loop})
     shared._after_fork()
     assert loop.forked
-    assert shared._shared is None
-    assert shared._lock is not held
-    with shared._lock, shared._lock:  # a handler may come while its thread has it
-        pass
+    assert shared._shared == {}
 
 
 @pytest.mark.parametrize("name", ["multiprocessing", "billiard"])
