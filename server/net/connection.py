@@ -503,7 +503,7 @@ class Connection:
             if self.is_full or self.turn_is_over():
                 self.more = True  # the word stays in the input
                 return
-        self._close(f"answered the four-letter word {word.decode(errors='backslashreplace')}")
+        self._close(f"answered {word.decode(errors='backslashreplace')}")
 
     def _explain(self, error: FrameLengthError) -> str:
         if self.session is None:

@@ -93,7 +93,7 @@ def test_the_listing_says_what_is_cut_paused_or_slow(pyzk: Run, server: Embedded
     client.start()
     client.create("/locks/a/0__lock__0000000001", ephemeral=True, makepath=True)
     assert "STATE" not in pyzk("sessions").lines[0], "nothing is unusual"
-    assert "disconnected: answered the four-letter word dump\n" in server.format_timeline()
+    assert "disconnected: answered dump\n" in server.format_timeline()
     point.delay(0.5)
     point.pause()
     words = "endpoint worker-1: paused, slow by 0.5 s"
