@@ -32,8 +32,8 @@ async def follow(zk: ZooKeeper, path: str) -> AsyncIterator[trio.MemoryReceiveCh
     async def watch() -> None:
         async with zk.watch(path) as events:
             await read()
-            # An event is only a reason to read again. So is Missed, which comes after a reconnect: what
-            # happened meanwhile is nobody's to tell, but the watch is armed again before it is delivered.
+            # An event is only a reason to read again. After a reconnect the stream has a Missed: the server
+            # does not report what happened meanwhile. The watch is armed before the Missed is delivered.
             async for _ in events:
                 await read()
 

@@ -1,4 +1,4 @@
-"""A write whose reply was lost: find out what became of it, instead of guessing.
+"""A write whose reply was lost: find out whether it was applied.
 
 python examples/client_lost_reply.py 127.0.0.1:2181
 """
@@ -19,9 +19,9 @@ async def enqueue(zk: ZooKeeper, queue: str, data: bytes) -> str:
             return await zk.create(f"{queue}/{mark}", data, sequential=True, make_parents=True)
         except ConnectionLossError as error:
             if not error.sent:
-                continue  # it never left: repeating it is safe
-        # It may have been applied, or come yet. A transaction without operations is answered behind it.
-        # (A sync may not be: the leader answers those of its own clients at once.)
+                continue  # the request never left the client: repeating it is safe
+        # The create may have been applied, or may still arrive. A transaction without operations is answered
+        # after the create. (A sync may be answered before it: the leader answers its own clients at once.)
         await zk.multi([])
         names = await zk.get_children(queue) if await zk.exists(queue) else []
         for name in names:

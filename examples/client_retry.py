@@ -1,4 +1,4 @@
-"""A call of two steps that is made again if it fails, unless a part of it may have been applied.
+"""Repeat a call of two steps if it fails, unless a part of the call may have been applied.
 
 python examples/client_retry.py 127.0.0.1:2181
 """
@@ -27,7 +27,7 @@ async def main(servers: str) -> None:
     async with connect(servers) as zk:
         await zk.create("/example/one", b"100", make_parents=True)
         await zk.create("/example/two", b"0")
-        # Somebody else may change an account between our reads and our write: then we begin anew.
+        # Somebody else may change an account between our reads and our write. Then we begin again.
         policy = Backoff(max_elapsed=20, retry_on=(BadVersionError,))
         try:
             async with trio.open_nursery() as nursery:

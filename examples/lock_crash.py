@@ -1,4 +1,4 @@
-"""A program that dies while it holds the lock, and one that dies while it waits: the queue goes on by itself.
+"""One program dies while it holds the lock, another while it waits: the next contender gets the lock.
 
 python examples/lock_crash.py 127.0.0.1:2181
 """
@@ -14,7 +14,7 @@ PATH = "/example-crash"
 
 
 async def crash(servers: str, *, waiting: bool) -> None:
-    """Die without a word: the server does not learn of it before the session has expired."""
+    """Die without closing the session: the server notices when the session expires."""
     async with connect(servers, session_timeout=1, close_grace=0) as zk:
         place = await zk.create(f"{PATH}/_c_crash-lock-", ephemeral=True, sequential=True, make_parents=True)
         print(f"a program dies while it {'waits' if waiting else 'holds the lock'}: {place}")
@@ -45,7 +45,7 @@ async def main(servers: str) -> None:
 
 
 async def contenders(servers: str, count: int) -> None:
-    """Wait until so many stand in the queue."""
+    """Wait until this number of contenders waits."""
     async with connect(servers) as zk:
         while len(await Lock(zk, PATH).contenders()) < count:
             await trio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Five programs want one lock: they get it one after the other, in the order in which they came.
+"""Five programs want one lock: they get it one after the other, in the order of their arrival.
 
 python examples/lock_five_contenders.py 127.0.0.1:2181
 """
@@ -24,7 +24,7 @@ async def main(servers: str) -> None:
     order: list[str] = []
     async with connect(servers) as zk:
         lock = Lock(zk, PATH)
-        async with trio.open_nursery() as nursery, lock:  # it is taken while they come
+        async with trio.open_nursery() as nursery, lock:  # the lock is held while the contenders arrive
             for count, name in enumerate(NAMES, 1):
                 nursery.start_soon(program, servers, name, order)
                 while len(await lock.contenders()) <= count:

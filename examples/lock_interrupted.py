@@ -1,4 +1,4 @@
-"""Giving up while waiting, for whatever reason, leaves nothing behind.
+"""A wait that is cancelled, for any reason, leaves nothing behind.
 
 python examples/lock_interrupted.py 127.0.0.1:2181
 """

@@ -1,4 +1,4 @@
-"""A holder that is cut off from the service is stopped before another can have the lock.
+"""A holder that is cut off from the service is stopped before another client can get the lock.
 
 python examples/lock_lost.py 127.0.0.1:2181
 """
@@ -14,7 +14,7 @@ PATH = "/example-lost"
 
 
 class Cable:
-    """A way to the service that can be cut."""
+    """A connection to the service that can be cut."""
 
     def __init__(self) -> None:
         self.cut = False

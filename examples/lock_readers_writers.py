@@ -1,4 +1,4 @@
-"""Readers side by side, writers alone, in the order in which they came.
+"""Readers share the lock, a writer has it alone, in the order of their arrival.
 
 python examples/lock_readers_writers.py 127.0.0.1:2181
 """

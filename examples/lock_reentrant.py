@@ -1,4 +1,4 @@
-"""A lock that its holder may enter again; and one that says so instead of waiting for itself.
+"""A reentrant lock, which its holder may acquire again, and a plain lock, which raises Deadlock instead.
 
 python examples/lock_reentrant.py 127.0.0.1:2181
 """

@@ -1,4 +1,4 @@
-"""Twenty contenders, and three ways to wait for one's turn: what each costs the server.
+"""20 contenders and three ways to wait: what each way costs the server.
 
 python examples/lock_strategies.py 127.0.0.1:2181
 """
@@ -27,7 +27,7 @@ async def program(servers: str, strategy: Strategy, order: list[int], cost: Coun
 async def contest(servers: str, strategy: Strategy) -> Counter[str]:
     order: list[int] = []
     cost: Counter[str] = Counter()
-    # The lock is taken while they come.
+    # The lock is held while the contenders arrive.
     async with connect(servers) as zk, trio.open_nursery() as nursery, Lock(zk, PATH):
         for _ in range(CONTENDERS):
             nursery.start_soon(program, servers, strategy, order, cost)

@@ -19,7 +19,7 @@ from kazoo.exceptions import ConnectionLoss
 
 from pyzk.server.testing import EmbeddedServer, factories
 
-# A second client is a second session. Make as many as you like.
+# A second client has a session of its own. You can make any number of clients.
 other_client = factories.zk_client()
 
 

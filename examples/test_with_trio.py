@@ -1,4 +1,4 @@
-"""Testing in trio: the server runs in the test itself, on the test's own clock.
+"""Testing in trio: the server runs in the test itself, on the clock of the test.
 
 pip install . pytest pytest-trio    # in a clone of pyzk-server
 pytest examples/test_with_trio.py
@@ -46,7 +46,7 @@ async def test_an_hour_takes_no_time(autojump_clock: trio.testing.MockClock) -> 
         connect(server.hosts, connector=server.connector, on_expired="new_session") as zk,
     ):
         await zk.create("/job", ephemeral=True)
-        server.pause(zk)  # cut off, unknown to itself
+        server.pause(zk)  # the client is cut off and does not notice
 
         await trio.sleep(3600)
 

@@ -18,21 +18,21 @@ async def main(servers: str) -> None:
         await zk.ensure_path("/example/config")
         stat = await zk.set("/example/config", b"colour=red")
 
-        # The version makes sure that nobody else has changed it in between.
+        # The version makes sure that nobody else has changed the znode in between.
         await zk.set("/example/config", b"colour=blue", version=stat.version)
         try:
             await zk.set("/example/config", b"colour=green", version=stat.version)
         except BadVersionError as error:
             print("too late:", error)
 
-        # All of it happens, or none.
+        # Either all operations are carried out, or none.
         async with zk.transaction() as t:
             t.check(me)
             t.create("/example/jobs", b"")
             t.create("/example/jobs/job-", b"paint it blue", sequential=True)
         print("created", t.results[1:])
 
-        # A hundred reads in flight at once: tasks share a client freely.
+        # 100 reads are in flight at once: any number of tasks may share a client.
         async with asyncio.TaskGroup() as group:
             for _ in range(100):
                 group.create_task(zk.get("/example/config"))

@@ -1,4 +1,4 @@
-"""A holder that is cut off from the service is stopped before another can have the lock.
+"""A holder that is cut off from the service is stopped before another client can get the lock.
 
 python examples/aio/lock_lost.py 127.0.0.1:2181
 """
@@ -14,7 +14,7 @@ PATH = "/example-lost"
 
 
 class Cable:
-    """A way to the service that can be cut. The client's own thread uses it, so it is written with trio."""
+    """A connection to the service that can be cut. It is written with trio, for the client's own thread."""
 
     def __init__(self) -> None:
         self.cut = False

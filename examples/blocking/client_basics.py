@@ -18,21 +18,21 @@ def main(servers: str) -> None:
         zk.ensure_path("/example/config")
         stat = zk.set("/example/config", b"colour=red")
 
-        # The version makes sure that nobody else has changed it in between.
+        # The version makes sure that nobody else has changed the znode in between.
         zk.set("/example/config", b"colour=blue", version=stat.version)
         try:
             zk.set("/example/config", b"colour=green", version=stat.version)
         except BadVersionError as error:
             print("too late:", error)
 
-        # All of it happens, or none.
+        # Either all operations are carried out, or none.
         with zk.transaction() as t:
             t.check(me)
             t.create("/example/jobs", b"")
             t.create("/example/jobs/job-", b"paint it blue", sequential=True)
         print("created", t.results[1:])
 
-        # A hundred reads in flight at once: threads share a client freely.
+        # 100 reads are in flight at once: any number of threads may share a client.
         with ThreadPoolExecutor() as pool:
             for _ in range(100):
                 pool.submit(zk.get, "/example/config")

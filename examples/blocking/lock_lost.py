@@ -1,4 +1,4 @@
-"""A holder that is cut off from the service learns it before another can have the lock.
+"""A holder that is cut off from the service notices it before another client can get the lock.
 
 python examples/blocking/lock_lost.py 127.0.0.1:2181
 """
@@ -15,7 +15,7 @@ PATH = "/example-lost"
 
 
 class Cable:
-    """A way to the service that can be cut. The client's own thread uses it, so it is written with trio."""
+    """A connection to the service that can be cut. It is written with trio, for the client's own thread."""
 
     def __init__(self) -> None:
         self.cut = False
@@ -50,7 +50,7 @@ def main(servers: str) -> None:
                 thread.start()
                 cable.pull()
                 print(f"cut off; the lease lasts for {grant.deadline() - time.monotonic():.1f} s")
-                grant.lost.wait()  # a thread cannot be cancelled: ask, or wait, or make a call
+                grant.lost.wait()  # a thread cannot be cancelled: check, or wait, or make a call
                 stopped.set()
                 first.exists("/")  # each call raises LockLost now, and so does grant.check()
                 raise AssertionError("the call raises")

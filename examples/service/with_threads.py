@@ -1,6 +1,7 @@
-"""The main loop of a service of which one instance leads, with threads.
+"""The main loop of a service in which one instance leads, with threads.
 
-Connect, be elected, work under a fence, lose it, come back, and shut down on SIGTERM. Start it several times:
+Connect, be elected, work under a fence, lose the leadership, come back, shut down on SIGTERM.
+Start it several times:
 
     python examples/service/with_threads.py 127.0.0.1:2181
 """
@@ -21,18 +22,18 @@ def work(zk: ZooKeeper, term: Term) -> None:
     print(f"leading: term {term.number}", flush=True)
     while True:
         try:
-            # The fence makes sure: nothing is written by an instance that leads no longer.
+            # The fence refuses the write of an instance that does not lead any more.
             zk.multi([term.fence(), SetData(STATE, b"%d" % term.token)])
         except (ConnectionLossError, NoNodeError):
-            term.verify()  # raises LockLost if we lead no longer; else the write may be repeated
+            term.verify()  # raises LockLost if we do not lead any more; else the write may be repeated
         time.sleep(0.05)
-        term.check()  # asks nobody: call it before each step that makes no call of the client
+        term.check()  # sends no request: call it before each step that makes no call of the client
 
 
 def serve(servers: str) -> None:
     with connect(servers, session_timeout=4, on_expired="new_session") as zk:
         zk.ensure_path(STATE)
-        # Waits, leads, and waits again at the end of the queue when the leadership was lost, for ever.
+        # Waits and leads. When the leadership is lost, it waits again, at the end of the queue, for ever.
         LeaderElection(zk, PATH, id=f"pid {os.getpid()}").run(partial(work, zk))
 
 

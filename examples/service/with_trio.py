@@ -1,6 +1,7 @@
-"""The main loop of a service of which one instance leads, with trio.
+"""The main loop of a service in which one instance leads, with trio.
 
-Connect, be elected, work under a fence, lose it, come back, and shut down on SIGTERM. Start it several times:
+Connect, be elected, work under a fence, lose the leadership, come back, shut down on SIGTERM.
+Start it several times:
 
     python examples/service/with_trio.py 127.0.0.1:2181
 """
@@ -19,21 +20,21 @@ PATH, STATE = "/example-service/leader", "/example-service/state"
 
 
 async def work(zk: ZooKeeper, term: Term) -> None:
-    """Do what the leader does, until it is cancelled because it leads no longer."""
+    """Do what the leader does, until it is cancelled because it does not lead any more."""
     print(f"leading: term {term.number}", flush=True)
     while True:
         try:
-            # The fence makes sure: nothing is written by an instance that leads no longer.
+            # The fence refuses the write of an instance that does not lead any more.
             await zk.multi([term.fence(), SetData(STATE, b"%d" % term.token)])
         except (ConnectionLossError, NoNodeError):
-            await term.verify()  # raises LockLost if we lead no longer; else the write may be repeated
+            await term.verify()  # raises LockLost if we do not lead any more; else the write may be repeated
         await trio.sleep(0.05)
 
 
 async def serve(servers: str) -> None:
     async with connect(servers, session_timeout=4, on_expired="new_session") as zk:
         await zk.ensure_path(STATE)
-        # Waits, leads, and waits again at the end of the queue when the leadership was lost, for ever.
+        # Waits and leads. When the leadership is lost, it waits again, at the end of the queue, for ever.
         await LeaderElection(zk, PATH, id=f"pid {os.getpid()}").run(partial(work, zk))
 
 
