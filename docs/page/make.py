@@ -32,6 +32,8 @@ SHOWN = {
 """What is clicked in a view."""
 SIZE = (1120, 680)
 """Width and height in pixels of a picture of docs/page.md."""
+NARROW = ("locks",)
+"""The views of docs/page.md that also have a picture 390 pixels wide."""
 LOOKS = ((1280, 800), (390, 780))
 """Width and height in pixels of a window, for ``--look``."""
 TREE = {
@@ -140,6 +142,9 @@ def main() -> None:
             for colours in () if arguments.look else ("light", "dark"):
                 with opened(browser, url, view, SIZE, dark=colours == "dark") as page:
                     page.screenshot(folder / f"{view}-{colours}.png")
+            if view in NARROW and not arguments.look:
+                with opened(browser, url, view, LOOKS[1], dark=False) as page:
+                    page.screenshot(folder / f"{view}-narrow.png")
 
 
 if __name__ == "__main__":
