@@ -51,6 +51,8 @@ KEYS: Final = {
     "ZOO_LISTEN_ALLIPS_ENABLED": "quorumListenOnAllIPs",
     "ZOO_ENABLE_ADMIN_SERVER": "admin.enableServer",
     "ZOO_ADMIN_SERVER_PORT_NUMBER": "admin.serverPort",
+    "ZOO_ADMIN_SERVER_ADDRESS": "admin.serverAddress",
+    "ZOO_FIPS_MODE": "fips-mode",
 }
 BITNAMI_TLS: Final = {
     "ZOO_TLS_PORT_NUMBER": "secureClientPort",
@@ -61,16 +63,23 @@ BITNAMI_TLS: Final = {
     "ZOO_TLS_CLIENT_AUTH": "ssl.clientAuth",
 }
 """With ``ZOO_TLS_CLIENT_ENABLE``."""
+BITNAMI_METRICS: Final = {"ZOO_PROMETHEUS_METRICS_PORT_NUMBER": "metricsProvider.httpPort"}
+"""With ``ZOO_ENABLE_PROMETHEUS_METRICS``."""
+_METRICS: Final = {
+    "metricsProvider.className": "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+    "metricsProvider.httpHost": "0.0.0.0",
+}
 _SILENT: Final = frozenset(
     f"ZOO_{name}"
     for name in (
         *("MY_ID", "SERVER_ID", "SERVERS", "CFG_EXTRA", "CONF_DIR", "DATA_DIR", "DATA_LOG_DIR", "LOG_DIR"),
         *("LOG4J_PROP", "HEAP_SIZE", "LOG_LEVEL", "ENABLE_AUTH", "SERVER_USERS", "SERVER_PASSWORDS"),
-        *("SERVER_PASSWORDS_FILE", "CLIENT_USER", "CLIENT_PASSWORD", "CLIENT_PASSWORD_FILE"),
-        *("TLS_CLIENT_ENABLE", "TLS_QUORUM_ENABLE"),
+        *("CLIENT_USER", "CLIENT_PASSWORD", "TLS_CLIENT_ENABLE", "TLS_QUORUM_ENABLE"),
+        "ENABLE_PROMETHEUS_METRICS",
     )
 )
 """Variables that are read elsewhere in this module, or that mean nothing for one server without a JVM."""
+_TAKEN: Final = frozenset({*KEYS, *BITNAMI_TLS, *BITNAMI_METRICS, *_SILENT})
 _FILES: Final = ("/conf/zoo.cfg", "/opt/bitnami/zookeeper/conf/zoo.cfg", "/bitnami/zookeeper/conf/zoo.cfg")
 _VOLUMES: Final = (
     ("/data", "/datalog"),
@@ -105,10 +114,25 @@ def _is_on(environment: Mapping[str, str], name: str) -> bool:
     return environment.get(name, "").lower() in _YES
 
 
+def _with_files(environment: Mapping[str, str], read: Callable[[str], str]) -> dict[str, str]:
+    """Return the variables. ``ZOO_..._FILE`` names a file that has the value of ``ZOO_...``, as for Bitnami's
+    image."""
+    found = dict(environment)
+    for name in (*_TAKEN, "JVMFLAGS"):
+        if file := found.pop(f"{name}_FILE", ""):
+            found[name] = read(file).rstrip("\n")
+    return found
+
+
 def _of_keys(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield keys and values; later ones win."""
     yield "admin.enableServer", "true"
-    table = KEYS | BITNAMI_TLS if _is_on(environment, "ZOO_TLS_CLIENT_ENABLE") else KEYS
+    table = KEYS
+    if _is_on(environment, "ZOO_TLS_CLIENT_ENABLE"):
+        table = table | BITNAMI_TLS
+    if _is_on(environment, "ZOO_ENABLE_PROMETHEUS_METRICS"):
+        table = table | BITNAMI_METRICS
+        yield from _METRICS.items()
     for name, key in table.items():
         if environment.get(name):
             value = environment[name]
@@ -124,18 +148,16 @@ def _of_keys(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _users(environment: Mapping[str, str], read: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def _users(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the keys for the users of Bitnami's image, who log in by SASL.
 
     :raises Unfit: there are not as many passwords as users.
     """
     if not _is_on(environment, "ZOO_ENABLE_AUTH"):
         return
-    file = environment.get("ZOO_SERVER_PASSWORDS_FILE")
-    written = read(file) if file else environment.get("ZOO_SERVER_PASSWORDS", "")
     users, passwords = (
-        [part for part in _LISTS.split(text) if part]
-        for text in (environment.get("ZOO_SERVER_USERS", ""), written)
+        [part for part in _LISTS.split(environment.get(name, "")) if part]
+        for name in ("ZOO_SERVER_USERS", "ZOO_SERVER_PASSWORDS")
     )
     if len(users) != len(passwords):
         raise Unfit(f"ZOO_SERVER_USERS has {len(users)} names, and there are {len(passwords)} passwords")
@@ -191,6 +213,7 @@ def understand(
     :raises Unfit: the configuration is impossible here.
     """
     settings: dict[str, str] = {}
+    environment = _with_files(environment, read)
     file = next((path for path in _FILES if exists(path)), None)
     notes = ["listening on all addresses of this container; publish the port as 127.0.0.1:2181:2181"]
     if file is None:
@@ -198,7 +221,7 @@ def understand(
         found = [
             *([("clientPort", port)] if port else []),
             *_of_keys(environment),
-            *_users(environment, read),
+            *_users(environment),
         ]
         settings = {key: value for key, value in found if variable(key) not in environment}
         if (
@@ -207,9 +230,7 @@ def understand(
         ):
             settings.setdefault("admin.serverAddress", "0.0.0.0")
     idle = sorted(
-        name
-        for name in environment
-        if name.startswith("ZOO_") and (file is not None or name not in {*KEYS, *BITNAMI_TLS, *_SILENT})
+        name for name in environment if name.startswith("ZOO_") and (file is not None or name not in _TAKEN)
     )
     if idle:
         why = f", because {file} is read" if file else ""

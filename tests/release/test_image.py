@@ -50,7 +50,8 @@ def understood(environment: Mapping[str, str], **places: Any) -> image.Started:
 
 
 def test_every_variable_is_of_a_key_that_exists() -> None:
-    for key in (*image.KEYS.values(), *image.BITNAMI_TLS.values()):
+    tables = (image.KEYS, image.BITNAMI_TLS, image.BITNAMI_METRICS)
+    for key in (*(key for table in tables for key in table.values()), *image._METRICS):
         overrides.check_key(key, "the table")
 
 
@@ -154,12 +155,61 @@ def test_tls_of_bitnami() -> None:
     assert keys(on) == {**ADMIN, "secureClientPort": "3181", "ssl.keyStore.location": "/server.pem"}
 
 
+def test_metrics_of_bitnami() -> None:
+    environment = {"ZOO_PROMETHEUS_METRICS_PORT_NUMBER": "7070"}
+    assert keys(understood(environment)) == ADMIN
+    found = keys(understood({**environment, "ZOO_ENABLE_PROMETHEUS_METRICS": "yes"}))
+    assert found == {**ADMIN, **image._METRICS, "metricsProvider.httpPort": "7070"}
+
+
+def test_the_address_of_the_admin_server() -> None:
+    found = keys(understood({"ZOO_ADMIN_SERVER_ADDRESS": "127.0.0.1", "ZOO_FIPS_MODE": "yes"}))
+    assert found == {**ADMIN, "admin.serverAddress": "127.0.0.1", "fips-mode": "true"}
+
+
+def test_a_variable_may_be_in_a_file() -> None:
+    files = {"/port": "2222\n", "/flags": "-Djute.maxbuffer=4194304\n"}
+    environment = {"ZOO_PORT_NUMBER_FILE": "/port", "JVMFLAGS_FILE": "/flags", "ZOO_FOO_FILE": "/foo"}
+    started = understood(environment, read=files.__getitem__)
+    assert keys(started) == {**ADMIN, "clientPort": "2222", "jute.maxbuffer": "4194304"}
+    assert started.port == "2222"
+    assert "without effect: ZOO_FOO_FILE" in started.notes
+
+
+OF_THE_OFFICIAL_IMAGE = """
+    CONF_DIR DATA_DIR DATA_LOG_DIR LOG_DIR TICK_TIME INIT_LIMIT SYNC_LIMIT AUTOPURGE_SNAPRETAINCOUNT
+    AUTOPURGE_PURGEINTERVAL MAX_CLIENT_CNXNS STANDALONE_ENABLED ADMINSERVER_ENABLED SERVERS
+    4LW_COMMANDS_WHITELIST CFG_EXTRA MY_ID"""
+"""The variables that docker-entrypoint.sh of release 3.9.5 reads, without ``ZOO_``."""
+OF_BITNAMI = """
+    DATA_LOG_DIR PORT_NUMBER SERVER_ID SERVERS ENABLE_ADMIN_SERVER ADMIN_SERVER_ADDRESS
+    ADMIN_SERVER_PORT_NUMBER PEER_TYPE TICK_TIME INIT_LIMIT SYNC_LIMIT MAX_CNXNS MAX_CLIENT_CNXNS AUTOPURGE_INTERVAL
+    AUTOPURGE_RETAIN_COUNT LOG_LEVEL 4LW_COMMANDS_WHITELIST RECONFIG_ENABLED LISTEN_ALLIPS_ENABLED
+    ENABLE_PROMETHEUS_METRICS PROMETHEUS_METRICS_PORT_NUMBER MAX_SESSION_TIMEOUT PRE_ALLOC_SIZE SNAPCOUNT
+    HC_TIMEOUT FIPS_MODE TLS_CLIENT_ENABLE TLS_PORT_NUMBER TLS_CLIENT_KEYSTORE_FILE TLS_CLIENT_KEYSTORE_TYPE
+    TLS_CLIENT_KEYSTORE_PASSWORD TLS_CLIENT_TRUSTSTORE_FILE TLS_CLIENT_TRUSTSTORE_TYPE
+    TLS_CLIENT_TRUSTSTORE_PASSWORD TLS_CLIENT_AUTH TLS_QUORUM_ENABLE TLS_QUORUM_KEYSTORE_FILE
+    TLS_QUORUM_KEYSTORE_TYPE TLS_QUORUM_KEYSTORE_PASSWORD TLS_QUORUM_TRUSTSTORE_FILE
+    TLS_QUORUM_TRUSTSTORE_TYPE
+    TLS_QUORUM_TRUSTSTORE_PASSWORD TLS_QUORUM_CLIENT_AUTH HEAP_SIZE ENABLE_AUTH CLIENT_USER SERVER_USERS
+    CLIENT_PASSWORD SERVER_PASSWORDS ENABLE_QUORUM_AUTH QUORUM_LEARNER_USER QUORUM_LEARNER_PASSWORD
+    QUORUM_SERVER_USERS QUORUM_SERVER_PASSWORDS"""
+"""The variables of zookeeper-env.sh of Bitnami's image 3.9, without ``ZOO_``."""
+
+
+def test_each_variable_of_the_other_images_is_taken_or_on_the_page() -> None:
+    page = (ROOT / "docs/install.md").read_text()
+    for name in {f"ZOO_{each}" for each in (*OF_THE_OFFICIAL_IMAGE.split(), *OF_BITNAMI.split())}:
+        family = re.sub(r"QUORUM.*", "QUORUM_...", name)
+        assert name in image._TAKEN or f"`{name}`" in page or f"`{family}`" in page, name
+
+
 def test_users_and_passwords_that_do_not_fit() -> None:
     environment = {"ZOO_ENABLE_AUTH": "yes", "ZOO_SERVER_USERS": "a,b", "ZOO_SERVER_PASSWORDS": "x"}
     with pytest.raises(image.Unfit, match="2 names, and there are 1 passwords"):
         understood(environment)
     environment |= {"ZOO_SERVER_PASSWORDS_FILE": "/secret", "ALLOW_ANONYMOUS_LOGIN": "yes"}
-    started = understood(environment, read={"/secret": "x y"}.__getitem__)
+    started = understood(environment, read={"/secret": "x y\n"}.__getitem__)
     assert keys(started) == {**ADMIN, "sasl.user.a": "x", "sasl.user.b": "y"}
 
 
