@@ -1,8 +1,8 @@
 """Lines for a reader that may be slow, such as the lines of the log and of the trace. The server never waits
 for the reader.
 
-While a pipe is full, 1 MiB of lines wait. Further lines are lost. Once the pipe is read again one line says
-how many were lost.
+While a pipe is full, up to 1 MiB of lines waits. Further lines are lost. When the pipe is read again, one
+line says how many lines were lost.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from contextlib import suppress
 from typing import Final
 
 _WAITING: Final = 2**20
-"""Bytes that wait for a reader at most: some 10,000 lines."""
+"""The largest number of bytes that wait for a reader: some 10,000 lines."""
 _PIECE: Final = 4096
-"""The most bytes that a pipe takes as a whole or not at all: Linux's PIPE_BUF."""
+"""The largest number of bytes that a pipe accepts as a whole or not at all: PIPE_BUF of Linux."""
 _PATIENCE: Final = 1.0
-"""Seconds for which a process that ends waits for the reader of its last lines."""
+"""Seconds for which a process waits at its end for the reader of its last lines."""
 
 
 class LineBuffer:
     """Lines that wait for a reader. If 1 MiB waits, further lines are lost and counted.
 
-    :param tell_lost: makes the line that says how many were lost.
+    :param tell_lost: makes the line that says how many lines were lost.
     """
 
     def __init__(self, tell_lost: Callable[[int], str]) -> None:
@@ -38,7 +38,7 @@ class LineBuffer:
         return len(self._waiting)
 
     def add(self, line: str) -> None:
-        """Keep a line, which has no newline yet, or lose it."""
+        """Keep a line, which has no newline yet, or count it as lost if there is no room."""
         data = f"{line}\n".encode("utf-8", "backslashreplace")
         self._tell()
         if len(self._waiting) + len(data) > _WAITING:
@@ -51,12 +51,12 @@ class LineBuffer:
         self._lost += 1
 
     def lose_all(self) -> None:
-        """Count all that wait as lost."""
+        """Count all waiting lines as lost."""
         self._lost += self._waiting.count(b"\n")
         self._waiting.clear()
 
     def peek(self, size: int) -> bytes:
-        """Return at most this number of bytes; :meth:`took` says how many were written."""
+        """Return at most this number of waiting bytes. Call :meth:`took` with the number of written bytes."""
         return bytes(self._waiting[:size])
 
     def took(self, size: int) -> None:
@@ -64,7 +64,7 @@ class LineBuffer:
         self._tell()
 
     def _tell(self) -> None:
-        """Add a line about the lost ones, once 50 % of the room is free again."""
+        """Add a line about the lost lines when 50 % of the room is free again."""
         if self._lost and len(self._waiting) <= _WAITING // 2:
             self._waiting += f"{self._tell_lost(self._lost)}\n".encode()
             self._lost = 0
@@ -73,11 +73,11 @@ class LineBuffer:
 class LineWriter:
     """Writes lines to a file descriptor without waiting.
 
-    The flag O_NONBLOCK belongs to the open file, which other processes may share, so it is not set: pipes and
-    terminals are opened a second time; for other files poll() tells before each write whether there is room.
-    Windows has neither: there a write waits for the reader.
+    The flag O_NONBLOCK belongs to the open file, which other processes may share, so it is not set there.
+    Pipes and terminals are opened a second time. For other files, poll() shows before each write whether
+    there is room. Windows has neither O_NONBLOCK nor poll(), so a write waits for the reader.
 
-    :param tell_lost: makes the line that says how many were lost.
+    :param tell_lost: makes the line that says how many lines were lost.
     """
 
     def __init__(self, fd: int, tell_lost: Callable[[int], str]) -> None:
@@ -89,7 +89,7 @@ class LineWriter:
         self._lines = LineBuffer(tell_lost)
 
     def write(self, line: str) -> None:
-        """Write a line, which has no newline yet; or keep it until there is room, or lose it."""
+        """Write a line, which has no newline yet. If there is no room, the line waits or is lost."""
         self._lines.add(line)
         self._write()
 
@@ -98,11 +98,11 @@ class LineWriter:
         self._lines.lose()
 
     def flush(self, seconds: float = 0.0) -> None:
-        """Write the waiting lines; the reader has this number of ``seconds``."""
+        """Write the waiting lines; wait for the reader for at most ``seconds``."""
         self._write(seconds)
 
     def close(self) -> None:
-        """Write what waits, as far as the reader takes it within a second."""
+        """Write the waiting lines that the reader accepts within a second."""
         self.flush(_PATIENCE)
         if self._fd != self._given:
             os.close(self._fd)
@@ -125,7 +125,8 @@ class LineWriter:
 
 
 def _own(fd: int) -> int:
-    """Open a pipe or terminal once more, to have flags of our own; return ``fd`` where that is impossible."""
+    """Open a pipe or a terminal a second time, so that its flags are not shared; return ``fd`` if this is
+    impossible."""
     mode = os.fstat(fd).st_mode
     if hasattr(os, "O_NONBLOCK") and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The server's logger; :mod:`.logs` decides what becomes of its lines."""
+"""The server's logger. :mod:`.logs` decides how its lines are written."""
 
 import logging
 from typing import Final

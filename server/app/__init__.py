@@ -1,1 +1,1 @@
-"""The packages put together: the command ``pyzk-server``, and the servers inside tests."""
+"""The programs that use all packages: the command ``pyzk-server``, and the servers inside tests."""

@@ -1,4 +1,5 @@
-"""Tests of :mod:`unittest` with a server for each test. The message of a failure has timeline and tree."""
+"""Tests of :mod:`unittest` with a server for each test. The message of a failure contains the timeline and
+the tree of the server."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""``--tls``: certificates made on the spot, for development.
+"""``--tls``: certificates that are made at the start, for development.
 
 In a directory, for the owner only:
 
-* ``ca.pem``: the authority that signs the others; clients use it to trust the server;
+* ``ca.pem``: the authority that signs the other certificates; clients use it to trust the server;
 * ``server.pem``: key and certificates of the server, for localhost and the address where it listens;
-* ``client.pem``: key and certificates that a client may show, to be :data:`IDENTITY` in ACLs of scheme x509.
+* ``client.pem``: a key and certificates for a client, which then has the identity :data:`IDENTITY` in ACLs of
+  scheme x509.
 
-If a directory has all files already, they are used again, so that clients need no new files.
+If a directory already has all files, the files are used again, so that clients need no new files.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class NotInstalled(Exception):
 def make(directory: Path, host: str) -> ssl.SSLContext:
     """Make certificates, or find existing ones, and return the server's side of TLS.
 
-    :param host: the address of the server: a name or an address that clients may use.
+    :param host: the host of the server: a name or an address with which clients connect.
     :raises NotInstalled: without trustme.
     :raises NotInstalled: trustme is missing.
     :raises TlsError: existing files are not the files of this module.

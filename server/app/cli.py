@@ -1,4 +1,4 @@
-"""The command ``pyzk-server``: it serves from its readiness line until a signal comes.
+"""The command ``pyzk-server``. It serves from its readiness line until it gets a signal.
 
 Modules are imported when they are needed, so that ``--help`` and ``--version`` do not wait for trio.
 """
@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status.
 
     :param argv: the arguments without the program's name; by default the arguments of the process.
-    :returns: 0 after SIGINT or SIGTERM; with one line on stderr that says why, 2 if the server could not
-        start, 3 if memory ran out.
+    :returns: The exit status is 0 after SIGINT or SIGTERM, 2 if the server could not start, and 3 if memory
+        ran out. With 2 and 3, one line on stderr says why.
     :raises SystemExit: after ``--help`` and ``--version``.
     """
     import_later("ssl", "idna", "hashlib", "hmac", "bz2", "lzma")
@@ -79,7 +79,8 @@ def _run(arguments: argparse.Namespace) -> None:
             raise Refusal(f"{flag} is for --data")
     if arguments.data is not None and arguments.load is not None:
         raise Refusal(
-            "--load and --data both name the data to start with; drop one: pyzk load adds to a tree"
+            "--load and --data both name the data to start with; drop one of them (pyzk load adds znodes "
+            "to a running server)"
         )
     logs.configure(arguments.log_level, arguments.log_format)
     values = {field: (getattr(arguments, field), flag) for field, flag in FLAGS.items()}
@@ -140,7 +141,10 @@ def _run(arguments: argparse.Namespace) -> None:
     storage = None
     if members:
         if arguments.data is not None:
-            raise Refusal("--data is for one server: a pretended ensemble keeps nothing; drop one of the two")
+            raise Refusal(
+                "--data works only for a single server, because a pretend ensemble keeps no data; drop "
+                "--data or --ensemble"
+            )
         from ..ensemble.timing import timing_of
 
         timing = timing_of(found, arguments.election_time)
@@ -183,13 +187,14 @@ def _make_hostile(server: MonitoredServer, seed: int) -> None:
     from ..testing.host import take_over
 
     logger.warning(
-        "hostile, seed %d: does all the time what ZooKeeper may do but rarely does; only for tests", seed
+        "hostile, seed %d: this server always does what ZooKeeper may do but rarely does; only for tests",
+        seed,
     )
     server.controls = take_over(server, seed)
 
 
 def _failed_journal(error: BaseException) -> Refusal | None:
-    """Return the refusal for a log that cannot be written, if that is what has ended the server."""
+    """Return the refusal for a log that cannot be written, if such a log has ended the server."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return Refusal(f"--data: {error}") if type(error).__name__ == "JournalFailed" else None
@@ -222,8 +227,8 @@ def _say(text: str) -> None:
 def _spare_the_collector() -> None:
     """Restrict the garbage collector to young objects.
 
-    A full collection stops the server for 0.1 s per million znodes, and finds nothing, because long-lived
-    objects are in no cycles (tests/benchmarks/test_leaks.py).
+    A full collection stops the server for 0.1 s per million znodes. It finds nothing, because long-lived
+    objects are not in cycles (tests/benchmarks/test_leaks.py).
     """
     gc.freeze()
     gc.set_threshold(10_000, 10, 1_000_000)
@@ -245,7 +250,7 @@ async def _serve(
 
     :param start: the function that serves; it passes the listening server, or the servers, to its
         ``task_status``.
-    :param trace: the trace, which is flushed now and then.
+    :param trace: the trace, which is flushed at intervals.
     :param ends_with_stdin: serve until the end of standard input at the latest.
     :returns: the error if the server cannot listen, or cannot write its readiness line.
     """
@@ -271,7 +276,7 @@ async def _serve(
                 if trace is not None:
                     trace.flush()
             except Exception:
-                report("lines of the log may be missing; the reader of standard error must keep reading")
+                report("lines of the log may be lost; the reader of standard error must read faster")
 
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         # The receiver outlives the server, so that a second signal during its shutdown does not kill it.
@@ -339,7 +344,8 @@ _REASONS: Final = {
     "port)",
     errno.EACCES: "ports below 1024 are for privileged programs; change {port}",
     errno.EMFILE: "too many files are open; raise the limit (ulimit -n)",
-    errno.ENFILE: "too many files are open on this machine; raise its limit (fs.file-max), or close some",
+    errno.ENFILE: "too many files are open on this machine; raise its limit (fs.file-max), or close some "
+    "files",
     errno.EADDRNOTAVAIL: "no such address on this machine; change {host}",
 }
 

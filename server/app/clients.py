@@ -10,9 +10,9 @@
     theirs = clients.zk_aio(connect=my_app.connect)  # any async context manager
 
 * A client is connected, its session has the name of the fixture in timelines, and it is closed afterwards.
-* A server of :func:`zk_trio_server` runs in the test's own trio run, and so uses the clock of the test.
+* A server of :func:`zk_trio_server` runs in the test's own trio run. Therefore it uses the clock of the test.
 * The fixture ``zk_aio`` works with anyio's plugin and with pytest-asyncio. Each plugin accepts only its own
-  fixtures, so there are two fixtures behind it; a factory makes one of them.
+  fixtures. Therefore ``zk_aio`` uses one of two fixtures; a factory makes only one of them.
 """
 
 from __future__ import annotations
@@ -111,11 +111,11 @@ def zk_aio(
     """Make a fixture that is a connected client for asyncio.
 
     :param server: the name of the fixture that is the server.
-    :param plugin: which plugin runs the tests: anyio's, or pytest-asyncio.
-    :param connect: a function in place of :func:`pyzk.aio.connect`, for other clients: it takes a connect
+    :param plugin: the plugin that runs the tests: anyio's plugin or pytest-asyncio.
+    :param connect: a function that replaces :func:`pyzk.aio.connect`, for other clients. It takes a connect
         string and the options, and returns an async context manager.
     :param name: the name of the session in timelines; by default the name of the fixture.
-    :param options: the options for that function.
+    :param options: the options for this function.
     """
 
     async def zk_aio(request: pytest.FixtureRequest, **given: Any) -> AsyncIterator[Any]:
@@ -143,7 +143,7 @@ def zk_aiozk(
     """Make a fixture that is a started ``aiozk.ZKClient``. A test that uses it is skipped without aiozk.
 
     :param server: the name of the fixture that is the server.
-    :param plugin: which plugin runs the tests: anyio's, or pytest-asyncio.
+    :param plugin: the plugin that runs the tests: anyio's plugin or pytest-asyncio.
     :param options: for ``aiozk.ZKClient``.
     """
     return zk_aio(server, plugin=plugin, connect=_aiozk, **options)

@@ -1,4 +1,4 @@
-"""A whole server inside a test: in a thread of its own, or in the caller's trio run."""
+"""A whole server inside a test: in a separate thread, or in the caller's trio run."""
 
 from __future__ import annotations
 
@@ -33,23 +33,24 @@ def open_server(
     It uses trio's clock, so under ``autojump_clock`` its sessions expire without real time. It listens on a
     free port. :meth:`.LocalServer.open_stream` connects without a socket.
 
-    :param clock: ``"running"``: it runs with trio's clock. ``"frozen"``: only ``clock.advance`` moves it.
+    :param clock: ``"running"``: the clock runs with trio's clock. ``"frozen"``: only ``clock.advance`` moves
+        the clock.
     :param record: whether the history is recorded.
-    :param history_limit: how many entries are kept.
-    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
-        them.
-    :param hostile: a seed: the server shows behaviour that is legal but rare, all the time
+    :param history_limit: the number of entries that are kept.
+    :param data: a directory that keeps the data in the file format of Apache ZooKeeper. The server starts
+        with the data in it.
+    :param hostile: the seed of a hostile server, which always does what ZooKeeper may do but rarely does
         (:mod:`pyzk.server.testing.hostile`).
-    :param patience: seconds of virtual time in which clients may only ping. Then a test under
+    :param patience: the seconds of virtual time in which clients can only ping. After this time a test under
         ``autojump_clock`` ends, because it waits in vain. ``math.inf``: such a test never ends.
     :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
         (``docs/operations.md``).
     :param settings: the fields of :class:`pyzk.server.config.settings.Settings`; ``port`` is 0 by default.
     :raises TypeError: a setting does not exist.
     :raises ValueError: a setting is out of range.
-    :raises OSError: on entering, if the address cannot be bound.
+    :raises OSError: the address cannot be bound, at the beginning of the block.
     :raises NotInTime: ``patience`` is over; the error has the timeline.
-    :raises StorageError: on entering, if the data cannot be used.
+    :raises StorageError: the data cannot be used, at the beginning of the block.
     """
     return Launch(
         clock, record, history_limit, settings_of(settings), hostile, data, serve_http, patience, otlp
@@ -59,18 +60,19 @@ def open_server(
 class EmbeddedServer(InThread[LocalServer], Controls):
     """A server in a daemon thread. It listens on a free port.
 
-    Use it with ``with``, or call :meth:`start` and :meth:`stop`. All methods may be called from any thread;
-    they return when the server has done the work. They raise :class:`ServerStopped` if it does not run, and
+    Use it with ``with``, or call :meth:`start` and :meth:`stop`. All methods can be called from any thread. A
+    method returns when the server has done the work. They raise :class:`ServerStopped` if it does not run,
+    and
     :class:`ServerDied` if its thread has ended with an error.
 
     In a fork of this process clients can connect to the server, but its methods raise :class:`ServerStopped`.
 
-    :param clock: ``"running"``, or ``"frozen"``: then only ``clock.advance`` moves it.
+    :param clock: ``"running"``, or ``"frozen"``: only ``clock.advance`` moves a frozen clock.
     :param record: whether the history is recorded.
-    :param history_limit: how many entries are kept.
-    :param data: a directory that keeps the data, in the files of Apache ZooKeeper; the server starts with
-        them.
-    :param hostile: a seed: the server shows behaviour that is legal but rare, all the time
+    :param history_limit: the number of entries that are kept.
+    :param data: a directory that keeps the data in the file format of Apache ZooKeeper. The server starts
+        with the data in it.
+    :param hostile: the seed of a hostile server, which always does what ZooKeeper may do but rarely does
         (:mod:`pyzk.server.testing.hostile`).
     :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
         (``docs/operations.md``).

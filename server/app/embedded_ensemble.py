@@ -1,4 +1,4 @@
-"""A whole pretend ensemble inside a test: in a thread of its own, or in the caller's trio run."""
+"""A whole pretend ensemble inside a test: in a separate thread, or in the caller's trio run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def _launch(
 ) -> EnsembleLaunch:
     __tracebackhide__ = True
     for name in settings.keys() & attrs.fields_dict(Timing).keys():
-        raise TypeError(f"{name} is a time of an ensemble: timing=Timing({name}={settings[name]!r})")
+        raise TypeError(
+            f"{name} is a part of the timing of an ensemble: pass timing=Timing({name}={settings[name]!r})"
+        )
     if timing is not None and not isinstance(timing, Timing):
         raise TypeError(
             f"timing must be a Timing, such as Timing(sync_limit=5, election_ms=200), not {timing!r}"
@@ -55,20 +57,22 @@ def open_ensemble(
 ) -> AbstractAsyncContextManager[LocalEnsemble]:
     """Run a pretend ensemble in the caller's trio run: an async context manager that yields its controls.
 
-    :param participants: how many servers vote, numbered from 1; the last one leads at first.
-    :param observers: how many servers do not vote; their numbers follow.
-    :param clock: ``"running"``: it runs with trio's clock. ``"frozen"``: only ``advance`` moves it.
+    :param participants: the number of voting servers, which are numbered from 1. The last one leads at first.
+    :param observers: the number of servers that do not vote. Their numbers follow the numbers of the voting
+        servers.
+    :param clock: ``"running"``: the clock runs with trio's clock. ``"frozen"``: only ``advance`` moves the
+        clock.
     :param record: whether the history is recorded.
-    :param history_limit: how many entries are kept for each server.
-    :param timing: how long servers need to notice a silent link, and to elect a leader.
+    :param history_limit: the number of entries that are kept for each server.
+    :param timing: the times after which servers notice a silent link and elect a leader.
     :param otlp: the URL of an OpenTelemetry collector, which gets a span for each request
         (``docs/operations.md``).
-    :param settings: the fields of :class:`pyzk.server.config.settings.Settings`, for all servers. If a port
-        is named, the first server gets it, the second the next port, and so on. By default the ports are
-        free ones.
+    :param settings: the fields of :class:`pyzk.server.config.settings.Settings`, for all servers. With
+        ``port``, the first server gets this port, the second server gets the next port, and so on. By default
+        the servers use free ports.
     :raises TypeError: a setting does not exist, or an argument has another type.
     :raises ValueError: a setting or the number of servers is out of range.
-    :raises OSError: on entering, if an address cannot be bound.
+    :raises OSError: an address cannot be bound, at the beginning of the block.
     """
     return _launch(participants, observers, clock, record, history_limit, timing, otlp, settings).open()
 
@@ -76,7 +80,7 @@ def open_ensemble(
 class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
     """A pretend ensemble in a daemon thread, for tests with any client.
 
-    Use it with ``with``. All methods may be called from any thread. They raise :class:`ServerStopped` if it
+    Use it with ``with``. All methods can be called from any thread. They raise :class:`ServerStopped` if it
     does not run, and :class:`ServerDied` if its thread has ended with an error. The arguments are those of
     :func:`open_ensemble`.
 
@@ -105,7 +109,7 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
         return f"<EmbeddedEnsemble {where}>"
 
     def start(self, server: ServerRef | None = None, *, observer: bool = False) -> Any:
-        """Start the ensemble, and return it. With a number, start a server that was killed, or a further one.
+        """Start the ensemble, and return it. With a number, start a killed server or a further server.
 
         :raises RuntimeError: the ensemble runs already.
         :raises OSError: an address cannot be bound.

@@ -1,8 +1,8 @@
 """The flags of ``pyzk-server`` and their evaluation before the server starts.
 
-A function that reads a file or checks a place raises :class:`Refusal` if that fails: one line that says why
-and how to mend it. Modules are imported when they are needed, so that ``--help`` and
-``--version`` do not wait for trio.
+A function that reads a file or checks a place raises :class:`Refusal` if it fails. The message is one line
+that says why, and what to do. Modules are imported when they are needed, so that ``--help`` and ``--version``
+do not wait for trio.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RECORDS: Final = ("recent", "all", "none")
 
 
 class Refusal(Exception):
-    """The server cannot start: one line that says why and how to mend it."""
+    """The server cannot start. The message is one line that says why, and what to do."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,18 +55,19 @@ def parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROG,
         description="An in-memory coordination server that speaks the ZooKeeper protocol.",
-        epilog="A key of zoo.cfg can also be an environment variable: tickTime is PYZK_TICK_TIME."
-        " Flags win over variables, and variables over the file. Without --data a restarted server is empty.",
+        epilog="A key of zoo.cfg can also be an environment variable: PYZK_TICK_TIME is tickTime."
+        " Flags override variables, and variables override the file. Without --data a restarted server "
+        "is empty.",
         allow_abbrev=False,
     )
     add = parser.add_argument
     add("--host", metavar="HOST", help="listen at this address (default: 127.0.0.1)")
-    add("--port", metavar="PORT", type=int, help="listen at this port (default: 2181; 0: any free one)")
+    add("--port", metavar="PORT", type=int, help="listen at this port (default: 2181; 0: any free port)")
     add("--config", metavar="FILE", help="read settings from a file in zoo.cfg syntax")
     add("--emulate", metavar="RELEASE", help="behave as this release: 3.5 to 3.10 (default: 3.9)")
     add("--tick-time", metavar="MS", type=int, help="length of a tick (default: 2000)")
-    add("--min-session-timeout", metavar="MS", type=int, help="least session timeout (default: 2 ticks)")
-    add("--max-session-timeout", metavar="MS", type=int, help="greatest session timeout (default: 20 ticks)")
+    add("--min-session-timeout", metavar="MS", type=int, help="smallest session timeout (default: 2 ticks)")
+    add("--max-session-timeout", metavar="MS", type=int, help="largest session timeout (default: 20 ticks)")
     add(
         "--tls",
         metavar="DIR",
@@ -78,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
         "--tls-port",
         metavar="PORT",
         type=int,
-        help="the port for TLS (default: 2281; with --port 0 any free one)",
+        help="the port for TLS (default: 2281; with --port 0 any free port)",
     )
     add(
         "--ensemble",
@@ -97,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
         "--election-time",
         metavar="MS",
         type=int,
-        help="with --ensemble: the time of an election (default: 200)",
+        help="with --ensemble: the time of an election, in ms (default: 200)",
     )
     add(
         "--load",
@@ -111,13 +112,17 @@ def parser() -> argparse.ArgumentParser:
         help="with --load: the path in the file that becomes the top (default: /)",
     )
     add("--load-no-acl", action="store_true", help="with --load: without ACLs")
-    add("--load-ephemerals", action="store_true", help="with --load: ephemerals too, as persistent znodes")
+    add(
+        "--load-ephemerals",
+        action="store_true",
+        help="with --load: load ephemerals too, as persistent znodes",
+    )
     add(
         "--load-mask",
         metavar="GLOB",
         action="append",
         default=[],
-        help="with --load: *** instead of the data of these znodes",
+        help="with --load: write *** instead of the data of these znodes",
     )
     add("--save", metavar="FILE", help="write all znodes to this file at the end")
     add(
@@ -129,7 +134,7 @@ def parser() -> argparse.ArgumentParser:
         "--data-log",
         metavar="DIR",
         dest="data_log_dir",
-        help="with --data: the logs here (default: there too)",
+        help="with --data: the directory of the logs (default: the directory of the data)",
     )
     add(
         "--data-repair",
@@ -139,20 +144,20 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--end-with-stdin",
         action="store_true",
-        help="end when standard input ends: with the program that started the server",
+        help="end when standard input ends, so the server ends with the program that has started it",
     )
     add("--no-expiry", action="store_true", help="no session expires while its connection is open")
     add(
         "--hostile",
         metavar="SEED",
         type=int,
-        help="do all the time what ZooKeeper may do but rarely does: for tests",
+        help="for tests: always do what ZooKeeper may do but rarely does",
     )
     add(
         "--record",
         choices=_RECORDS,
-        help="the history for timeline and advice: the latest requests, unless there are very many (default);"
-        " all requests; or none until somebody asks",
+        help="the history for timeline and advice: the latest requests, unless there are very many "
+        "(default); all requests; or none until the history is requested",
     )
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of zoo.cfg; may be repeated")
     add("--log-level", type=str.lower, choices=logs.LEVELS, default="info", help="(default: info)")
@@ -163,11 +168,15 @@ def parser() -> argparse.ArgumentParser:
     add = trace.add_argument
     add("--trace", action="store_true", help="print the trace; so do the other flags of this group")
     add("--trace-op", metavar="OP", action="append", default=[], help="only this operation; may be repeated")
-    add("--trace-path", metavar="GLOB", help="only these znodes: * is within one name, ** is anything")
+    add(
+        "--trace-path",
+        metavar="GLOB",
+        help="only these znodes: * is any text within one name, ** is any text",
+    )
     add("--trace-session", metavar="ID", type=_session_id, help="only this session")
     add("--trace-server", metavar="N", type=int, help="only this server of an ensemble")
     add("--trace-format", choices=_TRACE_FORMATS, help="(default: text)")
-    add("--trace-file", metavar="FILE", help="append to this file instead")
+    add("--trace-file", metavar="FILE", help="append the trace to this file, not to standard output")
     add = parser.add_argument
     add("--otlp", metavar="URL", help="send a span for each request to this collector: OTLP, HTTP with JSON")
     add("--version", action="version", version=f"{PROG} {__version__}")
@@ -209,7 +218,7 @@ def members(
     """Return the servers of the requested ensemble; none for a single server.
 
     :param emulated: the requested release, if it is not the default one.
-    :raises Refusal: if that is not possible.
+    :raises Refusal: the file or the place cannot be used.
     """
     from ..config.members import MemberError, chosen
 
@@ -225,7 +234,7 @@ def members(
         if members and is_given:
             raise Refusal(f"{what} is for a single server; leave it out with an ensemble")
     if arguments.election_time is not None and (not members or arguments.election_time < 0):
-        raise Refusal("--election-time is for an ensemble, and at least 0 ms: use it with --ensemble")
+        raise Refusal("--election-time is a time of at least 0 ms, and works only with --ensemble")
     numbers = [member.number for member in members]
     if arguments.trace_server is not None and arguments.trace_server not in numbers:
         known = f"there are {', '.join(map(str, numbers))}" if numbers else "use it with --ensemble"
@@ -291,7 +300,7 @@ def _temporary() -> str:
 def trace(arguments: argparse.Namespace) -> Trace | None:
     """Return the requested trace.
 
-    :raises Refusal: if that is not possible.
+    :raises Refusal: the file or the place cannot be used.
     """
     if not _asks_for_trace(arguments):
         return None
@@ -313,7 +322,7 @@ def trace(arguments: argparse.Namespace) -> Trace | None:
 def exporter(arguments: argparse.Namespace) -> Exporter | None:
     """Return the sender of spans, if they are requested.
 
-    :raises Refusal: if that is not possible.
+    :raises Refusal: the file or the place cannot be used.
     """
     if arguments.otlp is None:
         return None
@@ -326,7 +335,7 @@ def exporter(arguments: argparse.Namespace) -> Exporter | None:
 
 
 def _asks_for_trace(arguments: argparse.Namespace) -> bool:
-    """Whether any flag of the trace is given."""
+    """Return whether any flag of the trace is given."""
     return any(value for name, value in vars(arguments).items() if name.partition("_")[0] == "trace")
 
 

@@ -1,18 +1,18 @@
-"""The entry point of the container image: it takes the environment of other ZooKeeper images.
+"""The entry point of the container image. It understands the environment of other ZooKeeper images.
 
 Rules:
 
 * ``KEYS`` and ``BITNAMI_TLS`` map variables to keys of zoo.cfg. A variable of Confluent's image is a key if
-  ``PYZK_`` in place of ``ZOOKEEPER_`` makes it one; a ``-D`` in ``JVMFLAGS`` and similar variables is a key,
-  too.
-* ``PYZK_...`` wins over all of these. A zoo.cfg that is mounted at the place of the other images is read;
-  then these variables have no effect, as in the other images.
-* It listens on all addresses of the container, because nobody could reach it otherwise, and says so. Outside
-  of the image pyzk-server listens on 127.0.0.1.
+  it is a key with ``PYZK_`` instead of ``ZOOKEEPER_``. A ``-D`` in ``JVMFLAGS`` and similar variables is a
+  key too.
+* ``PYZK_...`` overrides all these variables. If a zoo.cfg is mounted at the path that the other images use,
+  it is read. Then these variables have no effect, as in the other images.
+* The server listens on all addresses of the container, because otherwise nobody could reach it. A line of the
+  output says this. Outside of the image pyzk-server listens on 127.0.0.1.
 * Data is kept if a volume is mounted at the data directory of the other images, and the user can write there.
-* Several servers in ``ZOO_SERVERS`` are refused: separate containers would share nothing.
-* Arguments that begin with ``-`` are for pyzk-server; others are a command, which finds the server's port in
-  ``PYZK_HOSTS``.
+* Several servers in ``ZOO_SERVERS`` are refused, because separate containers would share no data.
+* Arguments that begin with ``-`` are flags of pyzk-server. Other arguments are a command, which finds the
+  server's port in ``PYZK_HOSTS``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ _SILENT: Final = frozenset(
         "ENABLE_PROMETHEUS_METRICS",
     )
 )
-"""Variables that are read elsewhere in this module, or that mean nothing for one server without a JVM."""
+"""Variables that other parts of this module read, and variables that have no meaning for one server without a
+JVM."""
 _TAKEN: Final = frozenset({*KEYS, *BITNAMI_TLS, *BITNAMI_METRICS, *_SILENT})
 _FILES: Final = ("/conf/zoo.cfg", "/opt/bitnami/zookeeper/conf/zoo.cfg", "/bitnami/zookeeper/conf/zoo.cfg")
 _VOLUMES: Final = (
@@ -107,7 +108,7 @@ class Started(NamedTuple):
 
 
 class Unfit(Exception):
-    """The environment asks for something that a single server cannot do."""
+    """The environment requires something that a single server cannot do."""
 
 
 def _is_on(environment: Mapping[str, str], name: str) -> bool:
@@ -125,7 +126,7 @@ def _with_files(environment: Mapping[str, str], read: Callable[[str], str]) -> d
 
 
 def _of_keys(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield keys and values; later ones win."""
+    """Yield keys and values. Later values override earlier ones."""
     yield "admin.enableServer", "true"
     table = KEYS
     if _is_on(environment, "ZOO_TLS_CLIENT_ENABLE"):
@@ -149,9 +150,9 @@ def _of_keys(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _users(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the keys for the users of Bitnami's image, who log in by SASL.
+    """Yield the keys for the users in the variables of Bitnami's image, who log in by SASL.
 
-    :raises Unfit: there are not as many passwords as users.
+    :raises Unfit: the number of passwords is not the number of users.
     """
     if not _is_on(environment, "ZOO_ENABLE_AUTH"):
         return
@@ -177,8 +178,9 @@ def _one_server(environment: Mapping[str, str]) -> str:
         servers = text.split() if "=" in text else [part for part in _LISTS.split(text) if part]
         if len(servers) > 1:
             raise Unfit(
-                f"{name} names {len(servers)} servers, and containers of this image share nothing: keep one"
-                " of these services, and give it the names of the others (networks: NAME: aliases: [...]);"
+                f"{name} names {len(servers)} servers, but containers of this image share no data: keep "
+                "one of these services, and give it the names of the other services (networks: NAME: "
+                "aliases: [...]);"
                 f" several servers in one container, for tests: {PROG} --ensemble N"
             )
         if servers and ";" in servers[0]:
@@ -210,7 +212,7 @@ def understand(
 ) -> Started:
     """Return the configuration from the environment and the directories of a container.
 
-    :raises Unfit: the configuration is impossible here.
+    :raises Unfit: the configuration is impossible for a single server.
     """
     settings: dict[str, str] = {}
     environment = _with_files(environment, read)

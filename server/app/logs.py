@@ -1,10 +1,10 @@
-"""The log of the process: its two formats, its limits, and its way to stderr.
+"""The log of the process: its two formats, its limits, and the writer to stderr.
 
 * A line is text for people or JSON for collectors. Text that comes from clients is escaped and cut.
-* Each place in the code may log 200 lines in 10 s. Then one line says how many were left out, with an
+* Each place in the code can log 200 lines in 10 s. Then one line says how many lines were left out, with an
   example. Lines of level debug have no limit.
-* The server never waits for the reader of stderr. While a pipe is full, 1 MiB of lines wait; further lines
-  are lost, and once the pipe is read again one line says how many.
+* The server never waits for the reader of stderr. While a pipe is full, up to 1 MiB of lines waits. Further
+  lines are lost. When the pipe is read again, one line says how many lines were lost.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ FORMATS: Final = ("text", "json")
 _LONGEST: Final = 4000
 """The largest number of characters of a message; the rest is cut off."""
 _WINDOW: Final = 10.0
-"""Seconds over which the lines of one kind are counted. Each place in the code that logs is one kind."""
+"""Seconds over which the lines of one kind are counted. All lines from one place in the code are one kind."""
 _MOST: Final = 200
-"""The largest number of lines of one kind in that time."""
+"""The largest number of lines of one kind in a window."""
 
 # --- the formats ------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ def _to_stderr() -> logging.Handler:
 
 
 def configure(level: str = "info", style: str = "text") -> None:
-    """Send the log of this process to stderr; call :func:`flush` now and then.
+    """Send the log of this process to stderr. Call :func:`flush` at intervals.
 
     :param level: one of :data:`LEVELS`; lower levels are not shown.
     :param style: one of :data:`FORMATS`.
@@ -207,7 +207,7 @@ def configure(level: str = "info", style: str = "text") -> None:
 
 
 def flush(at_end: bool = False) -> None:
-    """Write the waiting lines, and say how many were left out.
+    """Write the waiting lines, and a line that says how many lines were left out.
 
     :param at_end: whether the process ends.
     """

@@ -1,7 +1,7 @@
 """The flag ``--record``: what a server records, and when it loads the test kit for that.
 
-A command that starts must not wait for the test kit. So the latest requests are recorded from the first
-request or connection on (:mod:`..testing.from_start`).
+A command that starts must not wait for the test kit. Therefore the latest requests are recorded from the
+first request or connection on (:mod:`..testing.from_start`).
 """
 
 from __future__ import annotations

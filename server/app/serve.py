@@ -1,4 +1,4 @@
-"""Running a whole server, or a whole pretend ensemble, for the command."""
+"""The functions that run a whole server or a whole pretend ensemble for the command."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def serve(
 
     :param prepare: called with the server before it listens.
     :param storage: keeps the data in files.
-    :raises OSError: if an address cannot be bound.
+    :raises OSError: an address cannot be bound.
     """
     server = make_server(settings, Clock(follow_wall_clock=True), partial(Service, storage=storage))
     server.own_the_process()
@@ -60,7 +60,7 @@ async def serve_ensemble(
     """Serve until cancelled, as the command does.
 
     :param prepare: called with the ensemble before it listens.
-    :raises OSError: if an address cannot be bound.
+    :raises OSError: an address cannot be bound.
     """
     from ..ensemble.host import EnsembleHost
 

@@ -1,10 +1,10 @@
 """``--load`` and ``--save``: the tree of the command in a file, in the form of :mod:`pyzk.protocol.dump`.
 ``--load`` also takes a snapshot or a data directory of a server.
 
-* A file is loaded before the server listens, as a whole or not at all. Ephemerals are left out, because
-  their sessions are gone, or become persistent znodes.
-* A tree is saved once the server has stopped, into a new file that then replaces the old one, so that a
-  crash leaves the old one. Only the owner may read it, because ACLs contain digests.
+* A file is loaded before the server listens, as a whole or not at all. Ephemerals become persistent znodes,
+  or they are left out because their sessions are over.
+* A tree is saved after the server has stopped, into a new file that then replaces the old file. A crash
+  therefore leaves the old file. Only the owner can read the file, because ACLs contain digests.
 * The server's own znodes, below ``/zookeeper``, are not saved; neither is the ACL of ``/``.
 """
 
@@ -25,13 +25,13 @@ from ..testing import tree_io
 
 
 class DumpError(ValueError):
-    """A file cannot be loaded or saved: one line that says why."""
+    """A file cannot be loaded or saved. The message is one line that says why."""
 
 
 def read(path: str, choice: Choice = WHOLE) -> list[Node]:
     """The znodes of a file.
 
-    :raises DumpError: it cannot be read, a line is not a znode, or it has no such subtree.
+    :raises DumpError: the file cannot be read, a line is not a znode, or the file has no such subtree.
     """
     from ...protocol.files import places
     from ...protocol.files.nodes import nodes_of
@@ -57,7 +57,7 @@ def read(path: str, choice: Choice = WHOLE) -> list[Node]:
 def load(engine: Engine, nodes: list[Node], path: str) -> None:
     """Create the znodes from :func:`read`.
 
-    :raises DumpError: one cannot be created; then none is.
+    :raises DumpError: a znode cannot be created. Then no znode is created.
     """
     wanted: tree_io.Flat = {
         node.path: tree_io.Node(
@@ -72,7 +72,7 @@ def load(engine: Engine, nodes: list[Node], path: str) -> None:
     left_out = len(nodes) - len(wanted)
     if left_out:
         logger.info(
-            "%s: %d ephemeral znodes are left out: their sessions are gone; --load-ephemerals takes them",
+            "%s: %d ephemeral znodes are left out: their sessions are over; --load-ephemerals loads them",
             path,
             left_out,
         )

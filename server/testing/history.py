@@ -234,7 +234,7 @@ class Recorder(History):
 
     :param now: the server's clock, in seconds.
     :param started: the time of that clock at the start of the server, in seconds.
-    :param limit: how many entries are kept.
+    :param limit: the number of entries that are kept.
     """
 
     def __init__(self, service: Service, now: Callable[[], float], started: float, limit: int) -> None:

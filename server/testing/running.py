@@ -30,7 +30,7 @@ class Running(Advised):
     """The parts of a running server: for tests of the server itself, and only in its own thread.
 
     :param record: whether the history is recorded; None: it is recorded from :meth:`begin_history` on.
-    :param history_limit: how many entries are kept.
+    :param history_limit: the number of entries that are kept.
     :param hostile: the seed of a hostile server (:mod:`.hostile`); None for a friendly one.
     :cvar is_ensemble: False: entries of the history name no server.
     :ivar started: the server's clock at the start, in seconds.

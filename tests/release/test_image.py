@@ -126,7 +126,7 @@ def test_several_containers_are_refused_with_the_way_out() -> None:
         {"ZOO_SERVERS": "zoo1:2888:3888,zoo2:2888:3888"},
         {"ZOOKEEPER_SERVERS": "zk-1:2888:3888;zk-2:2888:3888"},
     ):
-        with pytest.raises(image.Unfit, match=r"share nothing.*aliases"):
+        with pytest.raises(image.Unfit, match=r"share no data.*aliases"):
             understood(environment)
 
 

@@ -19,11 +19,19 @@ from pyzk.server.testing import EmbeddedEnsemble, Timing, open_ensemble
             TypeError,
             "timing must be a Timing, such as Timing(sync_limit=5, election_ms=200), not 5",
         ),
-        ({"sync_limit": 5}, TypeError, "sync_limit is a time of an ensemble: timing=Timing(sync_limit=5)"),
-        ({"election_ms": 5}, TypeError, "election_ms is a time of an ensemble: timing=Timing(election_ms=5)"),
+        (
+            {"sync_limit": 5},
+            TypeError,
+            "sync_limit is a part of the timing of an ensemble: pass timing=Timing(sync_limit=5)",
+        ),
+        (
+            {"election_ms": 5},
+            TypeError,
+            "election_ms is a part of the timing of an ensemble: pass timing=Timing(election_ms=5)",
+        ),
         ({"participants": "3"}, TypeError, "participants must be a number of servers, not '3'"),
         ({"observers": 1.0}, TypeError, "observers must be a number of servers, not 1.0"),
-        ({"participants": 0}, ValueError, "an ensemble has 1 to "),
+        ({"participants": 0}, ValueError, "an ensemble must have 1 to "),
     ],
 )
 def test_of_a_start(start: Any, given: dict[str, Any], error: type[Exception], said: str) -> None:

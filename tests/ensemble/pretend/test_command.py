@@ -149,7 +149,7 @@ def test_limits_that_cannot_be_are_refused() -> None:
     assert "an ensemble needs syncLimit, of at least 1 tick" in refusal(
         "--ensemble", "3", "--set", "syncLimit=0"
     )
-    assert "--election-time is for an ensemble" in refusal("--election-time", "7")
+    assert "works only with --ensemble" in refusal("--election-time", "7")
     assert "at least 0 ms" in refusal("--ensemble", "3", "--election-time", "-7")
 
 
