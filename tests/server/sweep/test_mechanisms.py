@@ -1,7 +1,7 @@
 """What breaks the programs of docs/found.md, tried on our recipes with trio, threads, asyncio.
 
 The lock that waits for itself, the leader that takes its key back, and the counter and the double barrier are
-in test_faces.py and test_recipes.py.
+in test_packages.py and test_recipes.py.
 """
 
 from __future__ import annotations
@@ -163,6 +163,16 @@ async def claim(api: Api) -> None:
         api.seen.append(item.data)
 
 
+async def put_to_claim(api: Api) -> None:
+    await api.ClaimQueue("/queue").put(b"job")
+
+
+async def meet(api: Api) -> None:
+    api.seen.append(b"came")
+    async with api.DoubleBarrier("/barrier", 2):
+        assert len(api.seen) == 2, "a member is inside alone"
+
+
 async def lead(api: Api) -> None:
     async with api.LeaderLatch("/latch") as latch:
         await latch.wait_leader()
@@ -189,6 +199,8 @@ ITEM = {"/queue/entries/entry-100-0000000000": "job", "/queue/taken": ""}
 MECHANISMS = {
     "an item is lost, or not seen": Mechanism([put, take], FAULTS, [b"job"]),
     "a claimed item is nobody's": Mechanism([claim], FAULTS, [b"job"], ITEM),
+    "an item is put while a consumer waits": Mechanism([put_to_claim, claim], ["cut-after"], [b"job"]),
+    "a member of a barrier is inside alone": Mechanism([meet] * 2, ["lost", *FAULTS], [b"came"] * 2),
     "a latch never leads again": Mechanism([lead], [*FAULTS, "restart-empty"], [b"leads"]),
     "a registration is lost": Mechanism([register], [*FAULTS, "ghost", "restart-empty"], [b"registered"]),
     "two write over version 0": Mechanism([write_over_version_0] * 2, [], [b"written"], {"/key": ""}),

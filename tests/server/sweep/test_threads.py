@@ -296,10 +296,14 @@ def test_greenlets_are_refused_with_a_word_of_what_to_do(monkeypatch: pytest.Mon
         NotControlled, match=r"SequentialGeventHandler switches between greenlets.*pyzk-sweep"
     ):
         sweep(scenario)
-    patched: Any = SimpleNamespace(is_module_patched=lambda name: name == "threading")
-    monkeypatch.setitem(sys.modules, "gevent.monkey", patched)
-    with pytest.raises(NotControlled, match="this process is patched so that it switches between greenlets"):
-        sweep(lock)
+    patched: Any = SimpleNamespace(
+        is_module_patched=lambda name: name == "threading", is_monkey_patched=lambda name: name == "thread"
+    )
+    for module in "gevent.monkey", "eventlet.patcher":
+        with monkeypatch.context() as patches:
+            patches.setitem(sys.modules, module, patched)
+            with pytest.raises(NotControlled, match="this process is patched so that it switches between"):
+                sweep(lock)
 
 
 def test_without_kazoo_the_planted_race_is_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
