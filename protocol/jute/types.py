@@ -7,8 +7,6 @@ import typing
 from collections.abc import Sequence
 from typing import Annotated, Any, Self, TypeVar
 
-import attrs
-
 from .values import JuteError
 
 T = TypeVar("T")
@@ -36,11 +34,13 @@ class Record:
     """Base of every record; :func:`.compile.record` fills in the methods."""
 
     __slots__ = ()
+    __match_args__ = ()  # type: tuple[str, ...]
+    """The names of the fields, in the order on the wire. An annotation would make it a field."""
 
     # All records share these methods: making them for each record would take 10 % of a server's start.
 
     def _values(self) -> list[tuple[str, Any]]:
-        return [(name, getattr(self, name)) for name in attrs.fields_dict(type(self))]  # type: ignore[arg-type]
+        return [(name, getattr(self, name)) for name in self.__match_args__]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._values())})"
@@ -90,6 +90,6 @@ def fields_of(cls: type[Record]) -> list[Field]:
     """Return the fields of a record, in the order on the wire."""
     if "jute_fields" not in vars(cls):
         hints = typing.get_type_hints(cls, vars(sys.modules[cls.__module__]), include_extras=True)
-        fields = [(name, *kind_of(hints[name])) for name in attrs.fields_dict(cls)]  # type: ignore[arg-type]
+        fields = [(name, *kind_of(hints[name])) for name in cls.__match_args__]
         setattr(cls, "jute_fields", fields)  # noqa: B010
     return typing.cast(list[Field], vars(cls)["jute_fields"])

@@ -56,8 +56,8 @@ class Side:
             return (*zxids, *versions, owner and self.sessions[owner], value.dataLength, value.numChildren)
         if isinstance(value, tuple):
             return sorted((self.plain(item) for item in value), key=repr)
-        if attrs.has(type(value)):
-            return {name: self.plain(getattr(value, name)) for name in attrs.fields_dict(type(value))}
+        if isinstance(value, Record) or attrs.has(type(value)):
+            return {name: self.plain(getattr(value, name)) for name in type(value).__match_args__}
         return value
 
     def reply(self, reply: Reply) -> Any:

@@ -28,8 +28,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import attrs
-
 from ....protocol.constants import INT_MAX, INT_MIN, CreateMode, Perms
 from ....protocol.errors import (
     BadArgumentsError,
@@ -272,7 +270,7 @@ def _mismatch(wanted: int, actual: int, path: str) -> BadVersionError:
 
 
 def _has_stat(op: OpCode) -> bool:
-    return op.response is not None and "stat" in attrs.fields_dict(op.response)  # type: ignore[arg-type]
+    return op.response is not None and "stat" in op.response.__match_args__
 
 
 RESOLVERS: dict[int, tuple[Resolver, bool]] = {
