@@ -41,6 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "server.sweep": {
         *SHOWN,
+        "server.ensemble",
         "server.testing",
         "server.control",
         "server.app",
