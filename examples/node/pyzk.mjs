@@ -10,7 +10,9 @@ let main; // a promise of the URL of the process
 
 async function launch() {
   const child = spawn(COMMAND[0], COMMAND.slice(1), { stdio: ['pipe', 'pipe', 'inherit'] });
-  await once(child, 'spawn'); // rejects if there is no such command
+  await once(child, 'spawn').catch((error) => {
+    throw new Error('no pyzk-server on the PATH: pip install pyzk-server, or set PYZK_URL', { cause: error });
+  });
   for await (const line of createInterface({ input: child.stdout })) {
     if (!line.startsWith('HTTP at ')) continue;
     for (const handle of [child, child.stdin, child.stdout]) handle.unref(); // the tests may end first
@@ -93,6 +95,12 @@ export class PyzkServer {
   async assertTree(znodes) {
     const { equal, message } = await this.post('/tree/diff', { znodes });
     if (!equal) throw new Error(message);
+  }
+  /** The data of all znodes below a path, by path: text, or a Buffer if it is no text. */
+  async dump(path = '/') {
+    const { znodes } = await this.get(`/tree?path=${encodeURIComponent(path)}`);
+    const data = ({ data }) => (data?.base64 === undefined ? data : Buffer.from(data.base64, 'base64'));
+    return Object.fromEntries(Object.entries(znodes).map(([at, znode]) => [at, data(znode)]));
   }
   async snapshot() { return (await this.post('/snapshots')).snapshot; }
   restore(snapshot) { return this.post(`/snapshots/${snapshot}/restore`); }

@@ -150,6 +150,10 @@ test('seed and compare a tree', withServer(async (server, t) => {
   await server.assertTree({ '/app/config': 'debug=1', '/app/workers': '', '/app/workers/a': '' });
   const wrong = server.assertTree({ '/app/config': 'debug=0' });
   await assert.rejects(wrong, /holds 'debug=1', expected 'debug=0'/);
+  await setData(client, '/app/config', Buffer.from([0xff]));
+  const app = { '/app/config': Buffer.from([0xff]), '/app/workers': '', '/app/workers/a': '' };
+  const { '/app': _, ...below } = await server.dump('/app');
+  assert.deepEqual(below, app);
 }));
 
 describe('snapshot and restore between tests', () => {
