@@ -27,21 +27,21 @@ class EventLoopState(CallQueue):
 
     @staticmethod
     def of(loop: asyncio.AbstractEventLoop) -> EventLoopState:
-        """Return the one of a loop."""
+        """Return the state of an event loop."""
         state = _states.get(loop)
         if state is None:
             state = _states[loop] = EventLoopState(loop)
         return state
 
     def direct(self, client: Loop) -> Reading:
-        """Return what makes calls in this event loop (:mod:`pyzk.bridge.direct`)."""
+        """Return the object that makes calls in this event loop (:mod:`pyzk.bridge.direct`)."""
         if self._direct is None or self._direct.loop is not client:
             self._direct = Reading(client, self.post)
         return self._direct
 
     def attach(self) -> None:
-        """Note that a client was opened in this loop: from now on a wake-up is worth the file descriptors that
-        it uses."""
+        """Note that a client was opened in this loop. From now on the loop has a wake-up, which uses file
+        descriptors."""
         self._clients += 1
         loop = self._loop()
         if self._wakeup is None and loop is not None:

@@ -4,19 +4,21 @@ The rules:
 
 * For each block or callback in which a task of asyncio relies on a hold (a lock, a lease, leadership, a
   claim) there is one timer of its event loop, at the limit of the hold: the end of the lease less the margin.
-  trio has a deadline at the same time, but in the client's loop, in another thread: the event loop would hear
-  of it one iteration later, behind the timers of the user that are due.
+  trio has a deadline at the same time, but in the client's loop, in another thread. The event loop would get
+  its result one iteration later, after the due timers of the user.
 * An event loop that was stopped (SIGSTOP, a blocked loop) finds several timers due. It calls them in the
-  order of their times, all in one iteration. A task that slept is woken in the next iteration; by then this
-  timer has cancelled it. ``asyncio.timeout`` does the same. It holds for every task that waits for a future.
-* The limit moves while the lease is kept. The timer does not move with it: when the timer is due, it looks at
-  the limit, and waits for the new one. If a limit moves back (a server grants less at a new handshake), only
+  order of their times, all in one iteration. A task that slept is woken in the next iteration. Before that,
+  this timer has cancelled the task. ``asyncio.timeout`` does the same. This is true of every task that waits
+  for a future.
+* The limit moves while the lease is kept. The timer does not move. When the timer is due, it checks the
+  limit, and waits for the new limit. If a limit moves back (a server grants less at a new handshake), only
   the client's loop cancels the task.
-* A hold whose limit was found to have passed is lost, whatever the client's loop hears a moment later.
+* If the timer finds that the limit of a hold has passed, the hold is lost, even if the client's loop extends
+  the lease a moment later.
 
-A task makes one more step, up to its next wait, in three cases: it was ready to run before the stop (its
-future had a result); it waited for a reply of ZooKeeper that has arrived; or a TaskGroup inside the block has
-started it: the group cancels it one iteration after the task that holds the lock.
+A task makes one more step, up to its next wait, in three cases. It was ready to run before the stop (its
+future had a result). It waited for a reply of ZooKeeper that has arrived. Or a TaskGroup inside the block has
+started the task: the group cancels it one iteration after the task that holds the lock.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from ..recipes.base.holder import Lapsing
 
 
 class LimitTimer:
-    """Has a task cancelled when something that it relies on has passed its limit.
+    """Cancels a task when a hold that the task relies on has passed its limit.
 
     :param client: the client's loop.
     :param interrupt: cancels the task.
@@ -47,7 +49,7 @@ class LimitTimer:
         self._wait()
 
     def cancel(self) -> None:
-        """End it: the block is left."""
+        """End the timer, because the block has ended."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -2,20 +2,21 @@
 
 The rules:
 
-* When a block that a task is in was cancelled by the client (a lost lock), the task is cancelled, as
-  ``asyncio.timeout`` cancels it (at the end of a lease by a timer: :mod:`.limits`); and when the task leaves
-  that block, the block raises its error in place of the CancelledError. A task that was cancelled from
-  elsewhere as well stays cancelled: the counts of ``Task.cancel()`` and ``Task.uncancel()`` tell.
+* When the client cancels a block that a task is in (a lost lock), the task is cancelled in the same way as by
+  ``asyncio.timeout``. At the end of a lease a timer does this (:mod:`.limits`). When the task leaves the
+  block, the block raises its error instead of the CancelledError. If the task was also cancelled by other
+  code, it stays cancelled. The counts of ``Task.cancel()`` and ``Task.uncancel()`` show this.
 * A task that is cancelled while it waits cancels the call, and waits until the call has ended and has left
-  nothing behind. If the call has succeeded all the same (a queue has given an item), its result is returned,
-  and the task is cancelled at its next wait.
-* A CancelledError carries the message that ``Task.cancel(message)`` was given: anyio knows its own cancels by
-  theirs. If a wait is cancelled several times, the last message counts. If a cancel without a message came
-  too,
-  the task is cancelled once more at its next wait: whoever swallows the first may not swallow the second.
-* So it is when a task leaves a block because of a cancel without a message, and one with a message comes
-  while it leaves the block: the block ends with the latter, as a ``finally`` of asyncio that waits.
-* Functions of the user are called in the event loop of the call that they were given to.
+  nothing behind. If the call has succeeded nevertheless (a queue has returned an item), its result is
+  returned, and the task is cancelled at its next wait.
+* A CancelledError carries the message of ``Task.cancel(message)``. anyio recognises its own cancels by their
+  messages. If a wait is cancelled several times, the last message counts. If a cancel without a message came
+  too, the task is cancelled once more at its next wait, so that code that swallows the first cancel does not
+  swallow the second one.
+* The same is true if a task leaves a block because of a cancel without a message, and a cancel with a message
+  comes meanwhile. The block then ends with the cancel with a message, like a ``finally`` of asyncio that
+  waits.
+* Functions of the user are called in the event loop of the call that got them.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ _callers: WeakKeyDictionary[asyncio.Task[Any], Caller] = WeakKeyDictionary()
 class Caller:
     """A task of asyncio that is in blocks.
 
-    :ivar cancelled: whether it was cancelled because of a block; ``counted``: by ``Task.cancel()``.
-    :ivar leaving: whether it waits for the end of a block.
+    :ivar cancelled: whether the task was cancelled because of a block; ``counted``: whether ``Task.cancel()``
+        has counted it.
+    :ivar leaving: whether the task waits for the end of a block.
     """
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
@@ -74,14 +76,14 @@ class Caller:
 
     @staticmethod
     def of(task: asyncio.Task[Any]) -> Caller:
-        """Return the one of a task."""
+        """Return the state of a task."""
         caller = _callers.get(task)
         if caller is None:
             caller = _callers[task] = Caller(task)
         return caller
 
     def interrupt(self) -> None:
-        """Cancel the task: a block was cancelled. A task that leaves a block learns of it there."""
+        """Cancel the task: a block was cancelled. A task that leaves a block gets the error there."""
         task = self._task()
         if task is not None and not self.cancelled and not self.leaving:
             self.cancelled = self.counted = task.cancel()
@@ -97,11 +99,11 @@ class Caller:
 
 class CallFuture:
     """An answer that a task waits for: a future for one task and one ``await``. A cancelled task is not woken
-    before the answer comes; and the answer wakes it at once, not in the next round of the event loop.
+    before the answer comes. The answer wakes the task at once, not in the next iteration of the event loop.
 
     :param client: the client's loop.
     :ivar cancelled: whether the task was cancelled meanwhile.
-    :ivar message: of the last cancel that had one.
+    :ivar message: the message of the last cancel that had a message.
     :ivar here: whether the event loop itself finds the answer now, and calls :meth:`wake` with it.
     :ivar answered: whether there is an answer.
     """
@@ -135,14 +137,14 @@ class CallFuture:
         self._job: Job | None = None
 
     def ask(self, job: Job) -> Self:
-        """Ask it; to be awaited at once."""
+        """Ask the loop for the call; the result must be awaited at once."""
         self._job = job
         job.reply = self._answer
         self._client.ask(job)
         return self
 
     def do(self, call: DirectCall) -> Self:
-        """Do it in this event loop, or ask it; to be awaited at once."""
+        """Do the call in this event loop, or ask the client's loop; the result must be awaited at once."""
         self._job = call
         call.reply = self._answer
         self._state.direct(self._client).begin(call, self)
@@ -155,7 +157,7 @@ class CallFuture:
             self._state.post(self.wake)
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Have the event loop call a function. Nothing happens when it was closed."""
+        """Make the event loop call a function. Nothing happens when it was closed."""
         self._state.post(function, *args)
 
     def wake(self) -> None:
@@ -175,7 +177,8 @@ class CallFuture:
         return self._value
 
     def cancel_later(self) -> None:
-        """Cancel the task at its next wait, if it still is to be cancelled then: its call has succeeded."""
+        """Cancel the task at its next wait if it must still be cancelled then, because its call has
+        succeeded."""
         self._loop.call_soon(_cancel_again, self._task, self.message)
 
     def cancelled_error(self, cut: Interrupted | None = None) -> asyncio.CancelledError:
@@ -191,7 +194,7 @@ class CallFuture:
         return error
 
     def last_cancel(self, before: asyncio.CancelledError) -> asyncio.CancelledError:
-        """Return the error that ends a block, or a call, in which the task was cancelled before.
+        """Return the error that ends a block or a call in which the task was already cancelled.
 
         :param before: the first cancel. If it has no message, and a cancel during this wait has one, then the
             latter is returned, and the first is made again.
@@ -210,7 +213,7 @@ class CallFuture:
         self._callback, self._context = callback, context
 
     def cancel(self, msg: object = None) -> bool:
-        """Note that the task was cancelled. Returns True: the task learns it with the answer."""
+        """Note that the task was cancelled. Returns True, because the task gets the error with the answer."""
         self._twice = self._twice or (self.cancelled and (msg is None) != (self.message is None))
         self.message = self.message if msg is None else msg
         if not self.cancelled and self._job is not None:
@@ -241,12 +244,12 @@ class Tasks(Objects):
         return _current_task()
 
     def ask(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Awaitable[Any]:
-        """Have a function of trio's awaited in the loop, and return its result."""
+        """Await a function of trio in the loop, and return its result."""
         loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
         return self.call(loop, function, args, kwargs)
 
     async def ask_back(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Do what :meth:`ask` does, for a function that calls a function of the caller."""
+        """Do the same as :meth:`ask`, for a function that calls a function of the caller."""
         try:
             loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
             return await self.call_back(loop, function, calling_back(args), kwargs)
@@ -263,7 +266,7 @@ class Tasks(Objects):
         waits_for_requests: bool = False,
         direct: bool = False,
     ) -> Any:
-        """Have ``function(*args, **kwargs)`` awaited in the loop, and return its result.
+        """Await ``function(*args, **kwargs)`` in the loop, and return its result.
 
         :param waits_for_requests: whether it waits for requests alone: then it needs no task of trio.
         :param direct: whether it sends one request after the other: then this event loop may do it itself.
@@ -345,7 +348,7 @@ class Tasks(Objects):
             caller.cancelled = True
 
     def block(self, loop: Loop | None, block: AnyBlock) -> Any:
-        """Return the context manager for a block of trio's. Without a loop, it uses that of the process."""
+        """Return the context manager for a block of trio. Without a loop, it uses the loop of the process."""
         return Block(loop, block)
 
     def event(self, loop: Loop, event: trio.Event) -> Event:
@@ -470,13 +473,13 @@ class Block:
             self._state.detach()
 
     def _ended(self, caller: Caller, leave: Leave) -> bool:
-        """Note that the block was left. Returns whether the task was cancelled from elsewhere."""
+        """Note that the block was left. Returns whether other code has cancelled the task."""
         self._detach()
         return not leave.interrupted and caller.recover() > self._count
 
 
 class Event(asyncio.Event):
-    """An event of the client. It cannot be set or cleared by others."""
+    """An event of the client. Only the client can set and clear the event."""
 
     def __init__(self, loop: Loop, event: trio.Event) -> None:
         super().__init__()
@@ -484,7 +487,7 @@ class Event(asyncio.Event):
         self._event = event
 
     def is_set(self) -> bool:
-        """Return whether it is set."""
+        """Return whether the event is set."""
         return self._event.is_set()
 
     async def wait(self) -> Literal[True]:

@@ -1,4 +1,4 @@
-"""What the methods of the classes for asyncio call."""
+"""The functions that the methods of the classes for asyncio call."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ class TaskWrapper(Wrapper):
     def _call(
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[Any]:
-        """Have a function awaited in the loop of trio, and return its result."""
+        """Await a function in the loop of trio, and return its result."""
         return TASKS.call(self._loop, function, args, kwargs)
 
     def _request(
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[Any]:
-        """Do what :meth:`_call` does, for a function that waits for requests alone: it needs no task."""
+        """Do the same as :meth:`_call`, for a function that waits only for requests and so needs no task."""
         return TASKS.call(self._loop, function, args, kwargs, waits_for_requests=True)
 
     def _direct(
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
     ) -> Awaitable[Any]:
-        """Do what :meth:`_request` does, in this event loop if it may (:mod:`pyzk.bridge.direct`)."""
+        """Do the same as :meth:`_request`, in this event loop if this is allowed
+        (:mod:`pyzk.bridge.direct`)."""
         return TASKS.call(self._loop, function, args, kwargs, direct=True)
 
     def _call_back(
@@ -44,7 +45,7 @@ class TaskWrapper(Wrapper):
         return TASKS.call_back(self._loop, function, (calls_back(callback),), {})
 
     def _block(self, block: AbstractAsyncContextManager[Any] | AbstractContextManager[Any]) -> Any:
-        """Return the context manager for a block of trio's."""
+        """Return the context manager for a block of trio."""
         return Block(self._loop, block)
 
     async def _enter(self) -> Any:

@@ -2,13 +2,13 @@
 
 The rules:
 
-* A thread cannot be cancelled. When a block that it is in was cancelled (a lost lock, a timeout), the call
-  that it waits in, or its next call, raises: :class:`LockLost` where a lock, a lease, a claim or a term was
-  lost, else :class:`Interrupted`; and so does each later call in the block. Leaving the block raises the
-  error itself.
+* A thread cannot be cancelled. When a block that the thread is in was cancelled (a lost lock, a timeout), the
+  present call of the thread, or its next call, raises an error, and so does each later call in the block. The
+  error is :class:`LockLost` if a lock, a lease, a claim or a term was lost, otherwise :class:`Interrupted`.
+  The end of the block raises the error itself.
 * An exception that reaches a thread while it waits, such as KeyboardInterrupt, cancels the call. The thread
-  waits until the call has ended and has left nothing behind; a second exception ends that wait, too.
-* Functions of the user are called in threads of their own, so that they may wait and use the client.
+  waits until the call has ended and has left nothing behind; a second exception ends that wait too.
+* Functions of the user are called in separate threads, so that they can wait and use the client.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _IN_TRIO = (
     "pyzk.recipes"
 )
 _OWN_THREAD = (
-    "this function is called by the client's own thread, which must not wait for the client: have a thread "
-    "of yours do that"
+    "this function is called by the client's own thread, which must not wait for the client: make the call in a "
+    "thread of your program"
 )
 
 
@@ -62,7 +62,7 @@ class Threads(Objects):
         return threading.current_thread()
 
     def ask(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Have a function of trio's awaited in the loop, and return its result."""
+        """Await a function of trio in the loop, and return its result."""
         try:
             loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
             return self.call(loop, function, args, kwargs)
@@ -71,12 +71,12 @@ class Threads(Objects):
             raise
 
     def ask_back(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Do what :meth:`ask` does, for a function that calls a function of the caller."""
+        """Do the same as :meth:`ask`, for a function that calls a function of the caller."""
         loop, args, kwargs = self.unwrap(function.__name__, args, kwargs)
         return self.call_back(loop, function, calling_back(args), kwargs)
 
     def call(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Have ``function(*args, **kwargs)`` awaited in the loop, and return its result."""
+        """Await ``function(*args, **kwargs)`` in the loop, and return its result."""
         return self.converse(loop, Call(threading.current_thread(), function, args, kwargs), self.wrap)
 
     def call_back(self, loop: Loop, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -96,7 +96,7 @@ class Threads(Objects):
             raise
 
     def block(self, loop: Loop | None, block: AnyBlock) -> Any:
-        """Return the context manager for a block of trio's. Without a loop, it uses that of the process."""
+        """Return the context manager for a block of trio. Without a loop, it uses the loop of the process."""
         return Block(loop, block)
 
     def event(self, loop: Loop, event: trio.Event) -> Event:
@@ -124,8 +124,8 @@ class Threads(Objects):
         take: Callable[[Any, Loop], Any],
         begin: Callable[[Loop, Any], object] = Loop.ask,
     ) -> Any:
-        """Ask, wait for the answer, and return what ``take`` makes of it. Whoever calls this returns that at
-        once: where Python looks for signals in between, an exception would lose it.
+        """Ask, wait for the answer, and return the result of ``take`` for it. The caller must return the
+        result at once. If Python checked for signals in between, an exception would lose the result.
 
         :param take: called with the answer, and the loop.
         :param begin: called with the loop and what is asked.
@@ -176,7 +176,7 @@ class Threads(Objects):
             interruption.add_note(f"meanwhile: {error!r}")
 
     def abandon(self, loop: Loop, body: Body) -> None:
-        """Leave a body that was interrupted, if it was not left."""
+        """Leave an interrupted body, if it has not ended yet."""
         if not body.over:
             with suppress(Exception, Interrupted):
                 self.converse(loop, Leave(body, None, Interrupted()), _as_it_is)
@@ -229,7 +229,7 @@ class Block:
     """A ``with`` block.
 
     :param loop: None for the block of a client, which attaches itself to the loop.
-    :ivar wrapper: the object of which it is a block, if it has a wrapper.
+    :ivar wrapper: the object to which the block belongs, if the object has a wrapper.
     """
 
     wrapper: Wrapper | None = None
@@ -302,7 +302,7 @@ class Block:
         return swallowed
 
     def abandon(self) -> None:
-        """End the block as if it was interrupted, if it was not left. To call it again does nothing."""
+        """End the block as if it was interrupted, if it has not ended yet. A second call does nothing."""
         body, loop = self._body, self._loop
         try:
             if body is not None and loop is not None and not loop.forked:
@@ -318,14 +318,15 @@ class Block:
 
 
 class timeout(Block):
-    """A limit for all calls in a block: a call that is under way, or comes, after the end of the time raises
-    :class:`Interrupted`, and the block raises ``TimeoutError``. It is no limit for other code of the block.
+    """A limit for all calls in a block: a call that is in progress or begins after the end of the time raises
+    :class:`Interrupted`, and the block raises ``TimeoutError``. The limit does not apply to other code of the
+        block.
 
         with timeout(5) as limit:
             with Lock(zk, "/locks/printer"):  # waits 5 seconds at most
                 limit.reschedule(None)        # the work may take any time
 
-    :param seconds: from the beginning of the block; None for any time.
+    :param seconds: the seconds from the beginning of the block; None for no limit.
     :raises TimeoutError: the time is over.
     """
 
@@ -371,7 +372,7 @@ def _set_deadline(scope: trio.CancelScope, seconds: float | None) -> None:
 
 
 class Event(threading.Event):
-    """An event of the client. It cannot be set or cleared by others."""
+    """An event of the client. Only the client can set and clear the event."""
 
     def __init__(self, loop: Loop, event: trio.Event) -> None:
         super().__init__()
@@ -379,11 +380,11 @@ class Event(threading.Event):
         self._event = event
 
     def is_set(self) -> bool:
-        """Return whether it is set."""
+        """Return whether the event is set."""
         return self._event.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, at most ``timeout`` seconds. Returns whether it is set."""
+        """Wait until it is set, at most ``timeout`` seconds. Returns whether the event is set."""
         try:
             if not self._event.is_set():
                 THREADS.call(self._loop, _wait, (self._event, timeout), {})

@@ -1,4 +1,4 @@
-"""What the methods of the classes for threads call, and nobody else: each takes its own frame out of the
+"""The functions that only the methods of the classes for threads call. Each removes its own frame from the
 errors that say what has happened (:mod:`pyzk.recipes.base.tracebacks`)."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ThreadWrapper(Wrapper):
     def _call(
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
     ) -> Any:
-        """Have a function awaited in the loop, and return its result."""
+        """Await a function in the loop, and return its result."""
         try:
             call = Call(threading.current_thread(), function, args, kwargs)
             return THREADS.converse(self._loop, call, THREADS.wrap)
@@ -37,7 +37,7 @@ class ThreadWrapper(Wrapper):
     def _request(
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
     ) -> Any:
-        """Do what :meth:`_call` does, for a function that waits for requests alone: it needs no task."""
+        """Do the same as :meth:`_call`, for a function that waits only for requests and so needs no task."""
         try:
             call = Call(threading.current_thread(), function, args, kwargs, waits_for_requests=True)
             return THREADS.converse(self._loop, call, THREADS.wrap)
@@ -48,7 +48,7 @@ class ThreadWrapper(Wrapper):
     def _direct(
         self, function: Callable[P, Coroutine[Any, Any, object]], *args: P.args, **kwargs: P.kwargs
     ) -> Any:
-        """Do what :meth:`_request` does, in this thread if it may (:mod:`pyzk.bridge.direct`)."""
+        """Do the same as :meth:`_request`, in this thread if this is allowed (:mod:`pyzk.bridge.direct`)."""
         try:
             call = DirectCall(threading.current_thread(), function, args, kwargs, waits_for_requests=True)
             return THREADS.converse(self._loop, call, THREADS.wrap, begin)
@@ -74,7 +74,7 @@ class ThreadWrapper(Wrapper):
             raise
 
     def _block(self, block: AbstractAsyncContextManager[Any] | AbstractContextManager[Any]) -> Any:
-        """Return the context manager for a block of trio's."""
+        """Return the context manager for a block of trio."""
         return Block(self._loop, block)
 
     def _enter(self) -> Any:

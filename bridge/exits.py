@@ -1,16 +1,16 @@
 """A block is left even if a KeyboardInterrupt comes at any instruction.
 
-Python looks for signals at the first instruction of each function. So KeyboardInterrupt may come when a
-``with`` statement calls ``__exit__``, before the first statement of this method. Then nothing has left the
+Python checks for signals at the first instruction of each function. Therefore KeyboardInterrupt may come when
+a ``with`` statement calls ``__exit__``, before the first statement of this method. Then nothing has left the
 block, and nobody calls ``__exit__`` again.
 
 The rules:
 
-* A ``with`` statement takes ``__exit__`` before it calls ``__enter__``, keeps it until the block has ended,
-  and drops it then, also after a failure. :class:`Exit` gives each statement an object of its own to keep.
+* A ``with`` statement reads ``__exit__`` before it calls ``__enter__``, keeps it until the block has ended,
+  and then drops it, also after a failure. :class:`Exit` makes a separate object for each statement.
 * :func:`guard`, called within ``__enter__``, ties a generator to that object. ``__exit__`` sends its
-  arguments to the generator, and the generator leaves the block. The generator continues inside a ``try``,
-  so it catches an exception there, too.
+  arguments to the generator, and the generator leaves the block. The generator continues inside a ``try``, so
+  it catches an exception there too.
 * If ``__exit__`` was interrupted before that, Python drops the object and so closes the generator. Then the
   block is left before the exception reaches the next ``except``.
 * If nobody keeps the object, there is no generator, and ``__exit__`` leaves the block itself. An example is
@@ -34,7 +34,7 @@ Leave: TypeAlias = Callable[..., Any]
 
 
 class _Taken(threading.local):
-    """:ivar last: the ``__exit__`` that this thread took last."""
+    """:ivar last: the ``__exit__`` that this thread has read last."""
 
     last: Callable[[], Any] = staticmethod(lambda: None)
 
@@ -66,7 +66,7 @@ def leaves(function: F) -> F:
 
 
 def guard(block: Any, leave: Leave, abandon: Callable[[], object]) -> None:
-    """Have a block left when its ``with`` statement has ended; called within ``__enter__``.
+    """Make sure that a block is left when its ``with`` statement has ended; called within ``__enter__``.
 
     :param block: the object that is entered.
     :param leave: called with the arguments of ``__exit__``.

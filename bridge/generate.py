@@ -1,8 +1,8 @@
 """Writes ``pyzk.blocking`` and ``pyzk.aio``: python -m pyzk.bridge.generate
 
-A package for threads and one for asyncio have the classes of the client and of the recipes, with the same
-names, signatures and docstrings: their *wrappers*. This program writes their source from the source of the
-originals. A test checks that the written files are up to date. The rules:
+The package for threads and the package for asyncio have *wrappers* of the classes of the client and of the
+recipes, with the same names, signatures and docstrings. This program writes their source from the source of
+the originals. A test checks that the written files are up to date. The rules:
 
 * A wrapper has the public members of its class. The kind of a member changes so:
 
@@ -18,16 +18,16 @@ originals. A test checks that the written files are up to date. The rules:
   =============================================  ========================  ===========================
 
 * The body of a method calls the original method with functions of :mod:`.objects`,
-  :mod:`pyzk.blocking.wrapper` and :mod:`pyzk.aio.wrapper`. It returns their result at once: if
-  Python looked for signals in between, an exception would lose the result.
+  :mod:`pyzk.blocking.wrapper` and :mod:`pyzk.aio.wrapper`. The body returns the result at once. If Python
+      checked for signals in between, an exception would lose the result.
 * A method that does not wait is called in the loop if it uses the clock or changes objects of the loop
   (``IN_LOOP``), or if it counts all calls (``UP_TO_DATE``). Other such methods are called in the caller's
   thread.
 * The type of a field is its annotation, or the type of the value that ``__init__`` gives to it: a parameter,
   a literal or a new object.
 * A name in an annotation is imported from where it is defined. If its definition mentions a class that has a
-  wrapper (the options of locks do), the definition is copied, with the wrapper. If a default is the name of a
-  number, the number is written.
+  wrapper (as the options of locks do), the definition is copied and names the wrapper. If a default is the
+  name of a number, the number is written.
 * :mod:`.wrapped` says which module has what, and how its members are used.
 """
 
@@ -96,7 +96,7 @@ class Side:
     extras: dict[str, str]
 
     def reworded(self, text: str) -> str:
-        """Return a docstring in the words of this side."""
+        """Return a docstring in the words of this package."""
         for pattern, words in self.words:
             text = re.sub(pattern, words, text)
         return text

@@ -5,12 +5,12 @@ The rules:
 * The loop runs in a daemon thread from the first :meth:`Loop.attach` to the last :meth:`Loop.detach`.
 * Other threads post functions for the loop into its :class:`CallQueue`. A post costs a wake-up only if no
   other post is waiting.
-* When the interpreter exits, open sessions are closed as if their blocks had ended. A child of
-  multiprocessing closes its sessions, too.
-* A signal handler may use the loop while its thread is using it. If the handler raises an exception, nothing
-  stays half done: :meth:`Loop.leave_all` ends what :meth:`Loop.attach` has begun. No lock is waited for.
+* When the interpreter exits, open sessions are closed as if their blocks had ended. A child process of
+  multiprocessing closes its sessions too.
+* A signal handler may use the loop while its thread is using it. If the handler raises an exception,
+  :meth:`Loop.leave_all` ends the blocks that :meth:`Loop.attach` has begun. No lock is waited for.
 * A forked process has the objects of its parent, but not the thread. Each use of these objects raises an
-  error in the fork; new clients get a loop of their own.
+  error in the fork. New clients use a new loop.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from .workers import Call, Job, Workers
 T = TypeVar("T")
 
 _EXIT_PATIENCE = 10.0
-"""Seconds for which the exit of the interpreter waits for sessions to be closed: far more than the default
-``close_grace``, and short enough for a process that was told to end."""
+"""Seconds for which the exit of the interpreter waits until sessions are closed. They are far more than the
+default of ``close_grace``, and few enough for a process that must end."""
 
 _FORKED = (
     "this client belongs to the process {parent}, and this is a fork of it. Connect again in this process, "
@@ -117,13 +117,13 @@ class Loop:
 
     @staticmethod
     def leave_all(user: object) -> None:
-        """Note that a client has closed. It may have used any loop. A second call does nothing."""
+        """Note that a client has closed. The client may have used any loop. A second call does nothing."""
         for loop in list(_loops):
             loop.detach(user)
 
     def detach(self, user: object) -> None:
-        """Note that a client has closed. With the last one the loop ends, after all callers have left their
-        blocks. A second call does nothing more."""
+        """Note that a client has closed. When the last client ends, the loop ends after all callers have left
+        their blocks. A second call does nothing more."""
         if self.forked:
             return
         self._users.discard(user)
@@ -175,18 +175,18 @@ class Loop:
         self._mailbox.post(function, *args)
 
     def ask(self, job: Job) -> None:
-        """Have a worker do what a caller asks. It raises the errors of :meth:`post`."""
+        """Make a worker do the job of a caller. It raises the errors of :meth:`post`."""
         if self.forked:
             raise RuntimeError(_FORKED.format(parent=self.parent))
         self._mailbox.post(self._workers.dispatch, job)
 
     def take(self, job: Job) -> None:
-        """Do what :meth:`ask` does; called in the loop."""
+        """Do the same as :meth:`ask`; called in the loop."""
         self._workers.dispatch(job)
 
     def allows(self, call: Call) -> bool:
-        """Return whether a caller may do a call itself, while the loop waits. A caller may not do that if the
-        loop still has an earlier call, because requests are sent in the order of the calls."""
+        """Return whether a caller can do a call itself while the loop waits. A caller must not do a call
+        itself if the loop still has an earlier call, because requests are sent in the order of the calls."""
         return not self._mailbox.is_woken and self._workers.allow(call)
 
     def look(self, function: Callable[..., T], *args: Any) -> T:
@@ -261,7 +261,7 @@ _told: dict[str, int] = {}
 def _close_with_child() -> None:
     """Make a child process that ends by ``os._exit`` close its clients: then the interpreter calls nothing.
     multiprocessing and billiard call their own functions before the end. A worker of billiard's pool does not
-    close them, but Celery sends a signal there."""
+    close its sessions, but Celery sends a signal there."""
     for name in ("multiprocessing", "billiard"):
         package, util = sys.modules.get(name), sys.modules.get(f"{name}.util")
         if package is None or util is None or _told.get(name) == os.getpid():

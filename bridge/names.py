@@ -1,5 +1,5 @@
-"""For :mod:`.generate`: the modules that define the names which a class uses, and the imports of these names
-in a generated file."""
+"""The modules that define the names which a class uses, and the imports of these names in a generated file
+(for :mod:`.generate`)."""
 
 from __future__ import annotations
 

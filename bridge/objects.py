@@ -4,7 +4,7 @@ wrapped.
 The rules:
 
 * A wrapper has an object for trio (``_trio``), and the loop in which that object is used (``_loop``). An
-  object has one wrapper at a time: if two calls return one grant, the user gets one object, too.
+  object has one wrapper at a time. If two calls return the same grant, the user gets the same object.
 * The classes of the wrappers are source (:mod:`.generate`). Each wrapper names its class for trio. If a class
   for trio has no wrapper, its objects get the wrapper of its nearest base.
 * The bodies of generated methods call the methods of :class:`Wrapper`, and the methods of
@@ -34,7 +34,7 @@ _NOTICES = {"on_lost", "on_revoke"}
 """Options that take a function of the user, and call it without waiting for it."""
 
 _SCALARS = {str, bytes, int, float, bool, type(None), Stat}
-"""Types of most arguments and results, which are passed on as they are."""
+"""The types of most arguments and results, which are passed on unchanged."""
 
 
 class Wrapper:
@@ -82,7 +82,7 @@ class Wrapper:
         return self._wrappers.wrap(value, self._loop)
 
     def _notice(self, function: Callable[..., object]) -> Callable[..., None]:
-        """Return a function of the user as trio calls it."""
+        """Return the function with which trio calls a function of the user."""
         return self._wrappers.notice_of(function, [self._loop])
 
     def _look(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -97,7 +97,7 @@ class Wrapper:
             return self._wrap(function())
 
     def _look_until_limit(self, function: Callable[[], object]) -> Any:
-        """Call a function as :meth:`_look` does, and again if the limit of the ownership has passed
+        """Call a function as :meth:`_look` does. Call it again if the limit of the ownership has passed
         meanwhile."""
         value = self._look(function)
         return self._look(function) if self._trio.ownership.limit <= time.monotonic() else value
@@ -232,7 +232,7 @@ class Objects:
         return self.wrap(function(*args, **kwargs), loop)
 
     def notice_of(self, function: Callable[..., object], loops: list[Loop]) -> Callable[..., None]:
-        """Return ``function`` as trio calls it: with the objects for trio."""
+        """Return a function that calls ``function`` with the objects for trio."""
         notice = self.notice(function)
 
         def call(*args: Any) -> None:

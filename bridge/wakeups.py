@@ -1,4 +1,4 @@
-"""How threads wake each other: a caller wakes the client's loop, and the loop wakes a caller."""
+"""The wake-ups between threads: a caller wakes the client's loop, and the loop wakes a caller."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..client import ClosingError
 T = TypeVar("T")
 
 _RINGS = 4096
-"""How often a wake-up may ring before its loop runs. All waiting posts share one wake-up, so a second wake-up
-is rare."""
+"""How many times a wake-up can ring before its loop runs. All waiting posts share one wake-up, so a second
+wake-up is rare."""
 
 
 class _PipeEnd(FileIO):
@@ -48,7 +48,7 @@ if os.name == "nt":  # event loops can wait for sockets alone
 
 
 class _Waking(threading.local):
-    """:ivar now: whether this thread is about to wake another one."""
+    """:ivar now: whether this thread is about to wake another thread."""
 
     now = False
 
@@ -59,11 +59,11 @@ _waking = _Waking()
 class CallQueue:
     """A queue of functions that another thread calls in order.
 
-    A signal handler may post while its thread is within :meth:`post`, when the thread has noted that it
-    wakes the other thread, but has not done it yet. The thread cannot continue until the handler returns, so
-    the handler wakes the other thread itself.
+    A signal handler may post while its thread is within :meth:`post`. At that moment the thread may have
+    noted that it will wake the other thread, but may not have done it. The thread cannot continue until the
+    handler returns, so the handler wakes the other thread itself.
 
-    :param wake: makes that thread call :meth:`open` soon; called once for all waiting posts.
+    :param wake: makes the other thread call :meth:`open` soon; called once for all waiting posts.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -96,7 +96,7 @@ class CallQueue:
         return self._woken
 
     def open(self) -> None:
-        """Call the functions. If a function raises, the functions behind it are called after another
+        """Call the functions. If a function raises an error, the functions after it are called after another
         wake-up."""
         self._woken = False  # before the posts are taken: a later one wakes again
         posts = self._posts
@@ -135,7 +135,7 @@ class Wakeup:
         self._reader, self._writer = _pipe()
 
     def fileno(self) -> int:
-        """Return the file descriptor that is readable once it was rung."""
+        """Return the file descriptor that is readable after the wake-up has rung."""
         return int(self._reader.fileno())
 
     def ring(self) -> None:
@@ -176,7 +176,8 @@ class Waiter(Generic[T]):
         self._lock.release()
 
     def pause(self) -> None:
-        """Wait for the answer. An exception such as KeyboardInterrupt ends the wait; then call this again."""
+        """Wait for the answer. An exception such as KeyboardInterrupt ends the wait. Then the wait must be
+        called again."""
         if not self._answered:  # an exception may have come just after the lock
             self._lock.acquire()
 

@@ -1,23 +1,23 @@
-"""The calls that callers ask for, and the tasks of trio that do them.
+"""The calls of callers, and the tasks of trio that do the calls.
 
 The rules:
 
 * A caller asks for one thing at a time and waits for the answer. It asks for a call (:class:`Call`), or says
   that its body has ended (:class:`Leave`).
-* Entering a block is a call, too. Its function enters the block, has the caller run its body
+* The entry into a block is a call too. Its function enters the block, makes the caller run its body
   (:class:`Body`), and leaves the block. A call that calls back, such as ``election.run(lead)``, works in the
   same way.
-* A call that waits only for requests (``zk.get``) needs no task, and so no switch to a task.
+* A call that waits only for requests (``zk.get``) needs no task, and therefore no switch to a task.
 * The answer to a job is a result, an error, or a body to run. From the body's beginning to its
   :class:`Leave` the worker does the caller's calls inside the block.
 * When trio cancels a block around the worker, the current call ends as :class:`Interrupted`, and so does each
   later call. ``Call.interrupt`` interrupts a caller that is in its own code, if that is possible. The block
-  itself stays until the caller leaves it, because a thread cannot be stopped, and others must not get its
-  lock while it still works.
+  itself stays until the caller leaves it. A thread cannot be stopped, and other clients must not get its lock
+  while the thread still works.
 * When a caller leaves a block because it was interrupted, the worker leaves the block by trio's cancellation.
   Then the block finds the reason, and raises its error.
-* If a caller asks while it waits for an answer, it is a signal handler or was interrupted. Then another
-  worker does the second call.
+* If a caller begins a second call while it waits for an answer, it is a signal handler or was interrupted.
+  Then another worker does the second call.
 * When a caller leaves a block, the worker first leaves all blocks inside it. A KeyboardInterrupt may come
   after a block was entered and before its body begins, and then the caller never leaves this block.
 
@@ -59,18 +59,18 @@ of trio costs about 20 us."""
 
 
 _BEGUN = {Grant.release, Grants.release}
-"""Calls that begin even if they were cancelled before, as in trio: they always release what is held."""
+"""The calls that begin even if they were cancelled before, as in trio. They always release a hold."""
 
 _LEFT = "this block has already been left, perhaps with a block around it: leave the inner blocks first"
 
 
 class Interrupted(BaseException):
-    """The call was cancelled by its caller, or because a block around it was cancelled. The argument says
-    what the call waited for, if that is known."""
+    """The call was cancelled by its caller, or because a block around it was cancelled. The argument is the
+    request for which the call waited, if it is known."""
 
 
 class Call:
-    """Something to call in the loop.
+    """A function that is called in the loop.
 
     :ivar holder: the caller: a thread or a task of asyncio.
     :ivar reply: takes the answer; the caller's side sets it.
@@ -134,7 +134,7 @@ class Call:
         self.start()
 
     def forget(self) -> None:
-        """Have a worker begin the call again; called in the loop."""
+        """Make a worker begin the call again; called in the loop."""
 
     def cancel(self) -> None:
         """Cancel the call; called in the loop."""
@@ -178,7 +178,7 @@ class Leave:
     :ivar value: the result of a callback.
     :ivar error: the error of the body; :class:`Interrupted` if the body was cancelled.
     :ivar reply: takes the answer; the caller's side sets it.
-    :ivar interrupted: set with the answer: whether an outer block is cancelled.
+    :ivar interrupted: whether an outer block is cancelled; set together with the answer.
     """
 
     __slots__ = ("body", "error", "interrupted", "reply", "taken", "value")
@@ -237,7 +237,7 @@ class Worker:
         return self._asked is not None
 
     def give(self, job: Job) -> None:
-        """Take a job; called in the loop."""
+        """Accept a job; called in the loop."""
         if self._ended:
             job.reply(None, _closed() if self._workers.closed else RuntimeError(_LEFT))
             return
@@ -248,8 +248,8 @@ class Worker:
             trio.lowlevel.reschedule(self._task)
 
     def do_directly(self, call: Call) -> bool:
-        """Do a call without this task, if the blocks around it are not cancelled. Returns whether it does
-        the call. It is called in the loop."""
+        """Do a call without this task, if the blocks around it are not cancelled. Returns whether the worker
+        does the call. It is called in the loop."""
         if not self._sleeping or self._shielded:
             return False
         self._direct = call
@@ -262,13 +262,13 @@ class Worker:
 
     def finish(self) -> None:
         """End a call that is in no block. The clients are closed, so the call may wait for ever. The caller
-        leaves its blocks itself, and the client tells the blocks why."""
+        leaves its blocks itself, and the client passes the reason to the blocks."""
         if not self._bodies and self._call is not None and not self._call.entered:
             self._call.cancel()
             self._answer(None, _closed())
 
     async def run(self) -> None:
-        """Do what callers ask, until the loop ends."""
+        """Do the jobs of callers until the loop ends."""
         self._task = trio.lowlevel.current_task()
         _working.set(self)
         try:
@@ -290,8 +290,8 @@ class Worker:
                 job.reply(None, _closed())
 
     async def body(self, value: Any, function: Callable[..., object] | None = None) -> Any:
-        """Have the caller run a body, and do the caller's calls meanwhile. Returns or raises what the body
-        does."""
+        """Make the caller run a body, and do the caller's calls meanwhile. Returns the result of the body, or
+        raises its error."""
         assert self._call is not None
         call = self._call
         call.entered = True
@@ -398,7 +398,7 @@ async def enter(block: AnyBlock) -> bool:
 
 
 def calls_back(function: Callable[..., object]) -> Callable[..., Awaitable[Any]]:
-    """Return a function for trio that has the waiting caller run a callback."""
+    """Return a function for trio that makes the waiting caller run a callback."""
 
     async def call(*args: Any) -> Any:
         return await _working.get().body(args, function)
@@ -407,7 +407,8 @@ def calls_back(function: Callable[..., object]) -> Callable[..., Awaitable[Any]]
 
 
 def calling_back(args: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the arguments. Each function in them becomes a function that the waiting caller runs."""
+    """Return the arguments. Each function in the arguments becomes a function that the waiting caller
+    runs."""
     return tuple([calls_back(each) if callable(each) else each for each in args])
 
 
@@ -436,8 +437,8 @@ class Workers:
         self._nursery = nursery
 
     def finish(self) -> bool:
-        """End when no caller is in a block any more: all clients are closed. Returns whether no caller is in
-        a block now."""
+        """End when no caller is in a block, because all clients are closed. Returns whether no caller is in a
+        block now."""
         self.finishing = True
         for worker in self._working():
             worker.finish()
@@ -482,8 +483,8 @@ class Workers:
         worker.give(job)
 
     def allow(self, call: Call) -> bool:
-        """Return whether a caller may do a call itself, in its present blocks. Called while
-        the loop waits."""
+        """Return whether a caller can do a call itself in its present blocks. It is called while the loop
+        waits."""
         worker = self._busy.get(call.holder)
         return worker is None or worker.do_directly(call)
 
@@ -494,7 +495,7 @@ class Workers:
         return worker
 
     def rest(self, worker: Worker) -> bool:
-        """Note that a worker has done what its caller asked. Returns whether it is still needed."""
+        """Note that a worker has done the job of its caller. Returns whether the worker is still needed."""
         top = self._busy[worker.holder]
         if top is not worker:  # its caller was interrupted, and is in another call
             while top.below is not worker:

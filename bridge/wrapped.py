@@ -114,8 +114,8 @@ MODULES: dict[str, dict[Any, set[str]]] = {
         CacheEvents: {"note"},
     },
 }
-"""The modules of wrappers; each may use the modules before it. A module has its classes and functions, and
-for each the members and parameters that only recipes use."""
+"""The modules of wrappers. Each module can use the modules before it. For each module the table has the
+classes and functions, and for each of them the members and parameters that only recipes use."""
 
 WRAPPED: dict[type, set[str]] = {
     thing: hidden
@@ -144,12 +144,13 @@ IN_LOOP = {
 """Members that do not wait, but may be used only in the loop."""
 
 UNTIL_LIMIT = {"Grant.check"}
-"""Members of that kind that say what the caller holds now. The caller may be stopped between the answer of
-the loop and its next step. So the caller's thread compares the limit of the ownership with the clock, too."""
+"""Members of this kind that say what the caller holds now. The caller may be stopped between the answer of
+the loop and its next step. Therefore the caller's thread compares the limit of the ownership with the clock
+too."""
 
 UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics", "ZooKeeper.watch_count"}
-"""Members that are read in the loop while it runs. They also count calls that callers make themselves
-(:mod:`.direct`), and the loop may change the figures meanwhile."""
+"""Members that are read in the loop while it runs. These members also count calls that callers make
+themselves (:mod:`.direct`), and the loop may change the figures meanwhile."""
 
 CALLS_BACK = {"LeaderElection.run", "retry"}
 """Functions that call a function of the user, and wait for it."""
@@ -158,7 +159,7 @@ WAIT_FOR_REQUESTS = {"Pending", "ZooKeeper"}
 """Classes whose methods wait only for requests, and so need no task (:class:`.Taskless`)."""
 
 WAIT_FOR_MORE = {"ZooKeeper.update_hosts"}
-"""Methods of these classes that wait for more than requests."""
+"""Methods of these classes that do not wait only for requests."""
 
 
 def _in_sequence(cls: type) -> set[str]:
@@ -186,7 +187,7 @@ def _in_sequence(cls: type) -> set[str]:
 
 
 DIRECT = _in_sequence(client.ZooKeeper)
-"""Methods that a caller may do itself (:mod:`.direct`)."""
+"""Methods that a caller can do itself (:mod:`.direct`)."""
 
 NOTICES = {"on_lost"}
 """Methods that take a function of the user, call it, and do not wait for it."""

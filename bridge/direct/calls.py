@@ -1,4 +1,4 @@
-"""A call that its caller may do itself, and who does it."""
+"""A call that its caller can do itself, and the side that does it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from ..workers import Call, Interrupted
 class DirectCall(Call):
     """A call that sends one request after the other.
 
-    :ivar is_direct: whether the direct caller does the call. Then nobody else may touch the call.
-    :ivar direct_caller: the caller that can do the call over a direct connection, if there is one;
-        ``source`` hands over the connection. Both are None if
-        the loop does the call in any case.
+    :ivar is_direct: whether the direct caller does the call. Then no other code may use the call.
+    :ivar direct_caller: the caller that can do the call over a direct connection, if there is one; ``source``
+        hands over the connection. Both are None if only the loop can do the call.
     """
 
     is_direct = False
@@ -86,7 +85,7 @@ class DirectCaller:
     # --- in the thread -----------------------------------------------------------------------------------
 
     def direct_for(self, call: DirectCall) -> DirectConnection | None:
-        """Return the direct connection over which this thread may do a call; None if there is none."""
+        """Return the direct connection over which this thread can do a call; None if there is none."""
         if self.loop.forked:
             return None
         call.source = source = call.function.__self__.source  # type: ignore[attr-defined]
@@ -99,7 +98,7 @@ class DirectCaller:
         )
 
     def start(self, call: DirectCall) -> None:
-        """Begin a call. Afterwards it is answered, or has a request to send."""
+        """Begin a call. Afterwards the call has its answer, or has a request to send."""
         before, call.is_direct = thread.sends, True
         try:
             thread.sends = True
@@ -128,7 +127,7 @@ class DirectCaller:
             thread.sends = before
 
     def give_back(self) -> None:
-        """Have the loop take its connection back."""
+        """Make the loop take its connection back."""
         self._tell(_go_on)
 
     def _tell(self, function: Callable[..., object], *args: Any) -> None:

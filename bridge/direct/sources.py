@@ -1,4 +1,4 @@
-"""When the loop hands over its connections, and when it takes them back."""
+"""Decides when the loop hands over its connections, and when it takes them back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...client.direct_connection import ConnectionSource
 class ConnectionSources(trio.abc.Instrument):
     """The clients that hand over connections while the loop waits (:mod:`.direct`).
 
-    :param wake: has the loop continue at once.
+    :param wake: makes the loop continue at once.
     :ivar offers: the clients that are ready to hand over.
     """
 
@@ -21,7 +21,7 @@ class ConnectionSources(trio.abc.Instrument):
         self.offers: dict[ConnectionSource, None] = {}
 
     def before_io_wait(self, timeout: float) -> None:
-        """Hand over, unless the loop continues at once."""
+        """Hand over the connections, unless the loop continues at once."""
         if timeout > 0:
             for source in self.offers:
                 if not source.hand_over():

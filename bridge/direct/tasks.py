@@ -6,9 +6,8 @@ The rules:
   client's loop gets its connection back at once, because the bytes are for the loop.
 * There is one call at a time. A second call asks the client's loop, which takes the connection back for both
   calls.
-* asyncio watches a duplicate of the file descriptor, because it may notice late that it has lost the
-  connection. By then
-  the number of the client's own descriptor may belong to another file.
+* asyncio watches a duplicate of the file descriptor, because asyncio may notice late that the loop has taken
+  the connection back. By then the number of the client's own descriptor may belong to another file.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Asked(Protocol):
 class Reading(DirectCaller):
     """An event loop.
 
-    :param post: has the event loop call a function.
+    :param post: makes the event loop call a function.
     """
 
     def __init__(self, loop: Loop, post: Callable[[Callable[[], object]], object]) -> None:
@@ -52,7 +51,8 @@ class Reading(DirectCaller):
             self._post(direct.reader.close)
 
     def begin(self, call: DirectCall, asked: Asked) -> None:
-        """Do a call in this event loop, or ask trio's. It raises the errors of :meth:`.Loop.ask`."""
+        """Do a call in this event loop, or ask the loop of trio. It raises the errors of
+        :meth:`.Loop.ask`."""
         direct = self.direct_for(call)
         if direct is not None:
             reader = direct.reader or self._watch(direct)

@@ -12,7 +12,7 @@ from ..wakeups import Wakeup
 from .calls import DirectCall, DirectCaller
 
 _poll = getattr(select, "poll", None)
-"""None on Windows: there the loop makes all calls."""
+"""None on Windows, where the loop makes all calls."""
 
 
 class _Here(threading.local):
