@@ -172,7 +172,8 @@ def new_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         "-v",
         "--verbose",
         action="store_true",
-        help="print who holds the lock during the wait, and when the lock is granted and released",
+        help="print who holds the lock during the wait (default: only to a terminal), and when the lock is "
+        "granted and released",
     )
     add("--version", action="version", version=f"{PROG} {__version__}")
     return parser

@@ -50,6 +50,8 @@ _TIME_TO_END = 0.1
 """The fraction of the session timeout in which the command must end after SIGTERM."""
 _REPORT_AFTER = 0.5
 """The seconds of a wait after which ``--verbose`` prints who holds the lock."""
+_TELL_AFTER = 1.0
+"""The seconds of a wait after which a terminal shows who holds the lock, without ``--verbose``."""
 _SURVEY_TIMEOUT = 1.0
 """Seconds to wait for the names of the lock's holders. The message must not make the user wait much
 longer."""
@@ -169,7 +171,7 @@ class Job:
         async with _client(options) as zk:
             try:
                 with trio.move_on_at(began + (options.timeout or math.inf)) as patience:
-                    if options.verbose:
+                    if options.verbose or sys.stderr.isatty():
                         self._nursery.start_soon(self._report_holder, zk)
                     async with contend(zk, options) as grant:
                         patience.deadline = math.inf
@@ -211,9 +213,9 @@ class Job:
             say(PROG, message)
 
     async def _report_holder(self, zk: ZooKeeper) -> None:
-        await trio.sleep(_REPORT_AFTER)
+        await trio.sleep(_REPORT_AFTER if self.options.verbose else _TELL_AFTER)
         if self._child is None:
-            self._report(f"waiting: {await self._holder(zk)}")
+            say(PROG, f"waiting: {await self._holder(zk)}")
 
     async def _holder(self, zk: ZooKeeper) -> str:
         """Describe the holder if it is known."""

@@ -174,12 +174,17 @@ def _script(arguments: list[str], code: Collection[str]) -> list[str]:
             return ["-m", word]
         if not word.startswith("-") and word != "run":
             name = Path(word).name
-            if _SCRIPT.fullmatch(name):
+            if _SCRIPT.fullmatch(name) or _is_command(word):
                 return [name]
             if not before.startswith("-"):  # the word is not the value of an option, so arguments follow
                 return []
         before = word
     return []
+
+
+def _is_command(word: str) -> bool:
+    """Return whether a word is the path of a program, such as ``/srv/bin/celery``: it is no secret."""
+    return os.path.isabs(word) and os.path.isfile(word) and os.access(word, os.X_OK)
 
 
 def _main_class(arguments: list[str]) -> list[str]:

@@ -11,11 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 
 from pyzk.server.testing import EmbeddedServer
 
 from ...support.waiting import wait_until
-from .process import BUSY_WAIT, COMMAND, PATIENCE, contenders
+from .process import BUSY_WAIT, COMMAND, PATIENCE, contenders, occupy
 
 
 class Terminal:
@@ -73,6 +74,14 @@ def terminal(server: EmbeddedServer) -> Iterator[Callable[..., Terminal]]:
     yield open_terminal
     for terminal in terminals:
         terminal.close()
+
+
+def test_a_wait_at_a_terminal_names_the_holder(terminal: Callable[..., Terminal], other: KazooClient) -> None:
+    occupy(other)
+    it = terminal("/x", "--", "true")
+    it.expect("pyzk-lock: waiting: /x is held by somebody (session 0x")
+    it.type("\x03")
+    assert it.end() == 130
 
 
 def test_the_command_has_the_terminal(terminal: Callable[..., Terminal]) -> None:

@@ -185,6 +185,9 @@ async def test_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -
         ("bash /srv/run.sh secret", "run.sh"),
         ("/srv/server --password secret", ""),
         ("redis-server secret.py", ""),
+        ("python3 /bin/sh worker --password secret", "sh"),
+        ("python3 /etc/passwd", ""),
+        ("python3 /bin/there-is-no-such-secret", ""),
     ],
 )
 def test_what_is_shown_of_a_command_line(line: str, shown: str) -> None:
