@@ -131,7 +131,7 @@ class SharedValue(TaskWrapper, Generic[T], of=TrioSharedValue):
         bytes.
     :param exactly_once, parents, acl: see :class:`ValueOptions`.
     :raises BadArgumentsError: ``path`` is not a valid path.
-    :raises ValueError: ``parents`` is not one of its values.
+    :raises ValueError: ``parents`` has a value that is not allowed.
     :raises TypeError: ``codec`` is no codec.
     """
 

@@ -30,7 +30,7 @@ class Barrier(ThreadWrapper, of=TrioBarrier):
     :param parents: the kind of a missing parent: see :data:`.Parents`.
     :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parents`` is not one of its values.
+    :raises ValueError: ``parents`` has a value that is not allowed.
     """
 
     _trio: TrioBarrier
@@ -98,7 +98,7 @@ class DoubleBarrier(ThreadWrapper, of=TrioDoubleBarrier):
     :param parents: the kind of a missing parent: see :data:`.Parents`.
     :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parties`` is lower than 1, or ``parents`` is not one of its values.
+    :raises ValueError: ``parties`` is lower than 1, or ``parents`` has a value that is not allowed.
     """
 
     _trio: TrioDoubleBarrier

@@ -37,7 +37,7 @@ class TimeLease(ThreadWrapper, of=TrioTimeLease):
     :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :param now: a function that returns the time, with a time zone.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parents`` is not one of its values.
+    :raises ValueError: ``parents`` has a value that is not allowed.
     """
 
     _trio: TrioTimeLease

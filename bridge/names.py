@@ -33,7 +33,7 @@ def _nodes(module: ModuleType) -> list[ast.stmt]:
 @functools.cache
 def origin(name: str, module: ModuleType) -> tuple[ModuleType, ast.stmt | None]:
     """Return the module that defines a name which another module uses, and the definition if it is in pyzk.
-    For a whole module the definition is its import."""
+    If the name is a module, the definition is the import statement."""
     for node in _nodes(module):
         if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
             source = importlib.import_module("." * node.level + (node.module or ""), module.__package__)

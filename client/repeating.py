@@ -52,7 +52,7 @@ _LONGEST_PAUSE = 1.0
 """Seconds. Pauses double up to this time, so that an overloaded server gets about 2 calls a second from a
 task."""
 _MOST_DOUBLINGS = 60
-"""The number of attempts after which the pause no longer grows."""
+"""The largest exponent of 2 for a pause, so that the power stays a finite float."""
 
 
 def maybe_applied(error: BaseException) -> bool:

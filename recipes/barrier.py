@@ -26,7 +26,7 @@ class Barrier:
     :param parents: the kind of a missing parent: see :data:`.Parents`.
     :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parents`` is not one of its values.
+    :raises ValueError: ``parents`` has a value that is not allowed.
     """
 
     def __init__(

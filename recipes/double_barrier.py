@@ -77,7 +77,7 @@ class DoubleBarrier:
     :param parents: the kind of a missing parent: see :data:`.Parents`.
     :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: ``parties`` is lower than 1, or ``parents`` is not one of its values.
+    :raises ValueError: ``parties`` is lower than 1, or ``parents`` has a value that is not allowed.
     """
 
     def __init__(

@@ -5,9 +5,9 @@ The rules:
 * A marker is created in the transaction itself. The client that created the marker deletes it when the result
   is known.
 * A marker is persistent, so it shows the result even after the session has ended.
-* A process that is killed before the deletion leaves its marker behind. Other users of the value delete the
-  marker when it is one hour old. If the value was written after the marker, the server's clock decides about
-  the age. Otherwise a client must have seen the marker for one hour by its own clock.
+* A process that is killed before the deletion leaves its marker behind. Other clients that use the same
+  znodes delete the marker when it is one hour old. If the value was written after the marker, the server's
+  clock decides about the age. Otherwise a client must have seen the marker for one hour by its own clock.
 * A missing marker was either never created, or another client has deleted it. A note makes this clear without
   a clock: a client that deletes markers of other clients writes the largest czxid of these markers into a
   znode ``swept`` beside them, in the same transaction. Other clients have never deleted a marker with a czxid

@@ -55,7 +55,7 @@ class Partitioner(Running):
         :class:`.Ownership`.
     :param parents, suspended, acl: see :class:`.HoldingOptions`.
     :raises BadArgumentsError: the path is not a valid path.
-    :raises ValueError: an option has a value that is not one of its values, or a name holds a slash.
+    :raises ValueError: an option has a value that is not allowed, or a name contains a slash.
     """
 
     def __init__(
