@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -160,6 +162,27 @@ async def test_the_advisor_reads_what_comes_after_a_hole() -> None:
         for _ in range(ENTRIES // 8):
             await zk.get_children("/")
         assert len(controls(host).advice()) > len(before)
+
+
+async def test_page_timeline_and_advice_show_it_at_each_server() -> None:
+    """What the page and ``pyzk`` ask for shows what came before they asked."""
+    async with served() as host, client_of(host) as zk:
+        await ask(zk, 30)
+
+        def read(number: int, path: str, wanted: bytes = b"") -> str:
+            """Read the answer, or the first line with the wanted words: the trace has no end."""
+            with urllib.request.urlopen(f"http://{host.servers[number].hosts}/api/v1{path}") as answer:
+                return str(
+                    next(line for line in answer if wanted in line) if wanted else answer.read(), "utf-8"
+                )
+
+        trace = await trio.to_thread.run_sync(read, 3, "/trace?format=json&past=300", b'"exists"')
+        assert "/a" in trace, "the page begins with the past"
+        for number in host.servers:
+            found = await trio.to_thread.run_sync(read, number, "/ensemble/advice?begin=false")
+            assert [each["rule"] for each in json.loads(found)["findings"]] == ["polling"], number
+            timeline = await trio.to_thread.run_sync(read, number, "/ensemble/timeline")
+            assert timeline.count("[3] exists /a -> NoNodeError") == 30
 
 
 PROGRAM = """
