@@ -135,6 +135,7 @@ class Hub:
         self._links: dict[int, _Link] = {}
         self._answered: list[_Link] = []  # clients whose reply to a single request must be sent
         self._ready = 0  # the number of connections that the present turn serves
+        self._handed_over = False  # whether a task of trio has got a client, and must run now
         self._catching_up = False  # whether look() has started the present turn
         self._group = 0  # the number of replies that are sent together
         self._dirty: list[_Link] = []  # clients with output that waits, or whose connection is over
@@ -192,7 +193,8 @@ class Hub:
                 # in real seconds, not by the server's clock; trio's other tasks take 1 % of this time
                 now = time.monotonic()
                 end, waiting_ends = now + self.share, now + self.patience
-                while self.turn(_WAIT if now < waiting_ends else 0):
+                self._handed_over = False
+                while self.turn(_WAIT if now < waiting_ends and not self._handed_over else 0):
                     now = time.monotonic()
                     if now >= end:
                         break
@@ -557,6 +559,7 @@ class Hub:
         link.unsent = _NOTHING
         if connection.is_foreign:
             self._poller.unregister(link.fd)
+            self._handed_over = True
             self._hand_over(link.sock, connection.peer[0], connection.input.peek(len(connection.input)))
             return
         if connection.session_over and link.read_size == _SMALL_READ and link.interest == _IN:

@@ -124,6 +124,24 @@ async def test_only_the_hub_of_a_process_without_other_work_waits_itself(alone: 
             assert poller.waits == ({0, 0.001} if alone else {0})
 
 
+async def test_a_hub_that_has_handed_over_a_client_lets_its_task_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as server:
+        server.own_the_process()
+        hub = server._hub
+        hub._poller = poller = Poller(hub._poller)
+        hand_over = hub._hand_over
+
+        def handed_over(*client: Any) -> None:
+            poller.waits.clear()
+            hand_over(*client)
+
+        monkeypatch.setattr(hub, "_hand_over", handed_over)
+        with socket.create_connection(server.address) as client:
+            client.sendall(b"GET /commands/ruok HTTP/1.0\r\n\r\n")
+            assert await receive(client, 1)
+        assert poller.waits == {0}
+
+
 @pytest.mark.parametrize("keepalive", [False, True])
 async def test_the_options_of_a_clients_socket(keepalive: bool) -> None:
     async with running(tcp_keepalive=keepalive) as server:
