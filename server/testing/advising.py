@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any
 
 import attrs
@@ -22,6 +24,8 @@ from .advisor.finding import Finding
 
 _MODES = ("warn", "error")
 _KEY = "zk_advice"
+_NARROWEST = 60
+"""The number of characters of a line on a very narrow terminal."""
 _SHOWN = 5
 """The largest number of findings of one rule that are shown. The other findings are only counted."""
 
@@ -84,7 +88,10 @@ class Advising:
         rules = Counter(found["rule"] for _, found in self._all)
         for rule, times in rules.items():
             ours = [(test, found) for test, found in self._all if found["rule"] == rule]
-            terminalreporter.line(f"{rule}: {ours[0][1]['explanation']} {ours[0][1]['remedy']}", yellow=True)
+            width = get_terminal_size().columns
+            for part in (f"{rule}: {ours[0][1]['explanation']}", ours[0][1]["remedy"]):
+                for line in wrap(part, max(width, _NARROWEST), subsequent_indent="  "):
+                    terminalreporter.line(line, yellow=True)
             for test, found in ours[:_SHOWN]:
                 terminalreporter.line(f"  {test}: {printable(found['evidence'])}")
             if times > _SHOWN:

@@ -33,14 +33,18 @@ def strict(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("-n", "1")], ids=["here", "in a worker"])
-def test_a_summary_after_the_run(pytester: pytest.Pytester, more: tuple[str, ...]) -> None:
+def test_a_summary_after_the_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     result = pytester.runpytest("--zk-advise=warn", *more)
     result.assert_outcomes(passed=2)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
             "*= advice about ZooKeeper clients =*",
-            "polling: The client polls: it sends the same request again and again, *Read with a watch,*",
+            "polling: The client polls: it sends the same request again and again, and gets",
+            "Read with a watch, and read again when its event comes; *",
             "  *::test_fixture: exists of /ready had the same answer 30 times in turn",
             "  *::test_by_hand: exists of /{ready} had the same answer 30 times in turn",
         ]
