@@ -1,45 +1,61 @@
 """The figures of the sweep: what it takes, what it finds, and how often a run repeats.
 
-    python -m benchmarks.sweep                # all of them: some twenty minutes of processor time
+    python -m benchmarks.sweep                # all of them: less than 12 minutes on a quiet machine
     python -m benchmarks.sweep replays orders # some of them
     python -m benchmarks.sweep --quick        # a twentieth of the runs
 
 Seconds are those of the processor, of this process with its threads: another process does not change them.
+Only the figures of programs in other languages are in real time.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import os
 import runpy
+import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import kazoo
+import pytest
 
 from pyzk.server.sweep import SweepFailed, explore, sweep, tokens
 from pyzk.server.sweep.dpor import Explorer
 from pyzk.server.sweep.faults import chosen
 from pyzk.server.sweep.model import Cell, Outcome, switches
 from pyzk.server.sweep.orders import PCT, POS, Order, Random, Replay, Rounds
+from pyzk.server.sweep.programs.command import main as pyzk_sweep
+from pyzk.server.sweep.programs.subject import Programs
 from pyzk.server.sweep.run import InProcess, Scenario, run
 from tests.server.sweep import bugs
 from tests.server.sweep.test_recipes import KNOWN, RECIPES
+from tests.server.sweep.test_sweep import SMALL, every_outcome, outcomes_that_differ
 from tests.server.sweep.test_threads import crossed_locks as kazoo_hang
 from tests.server.sweep.test_threads import lock as kazoo_lock
+from tests.support import jvm
+from tests.support.languages import go_variables, link_node_modules
+from tests.support.needs import need
 
 LONG = 1e6  # seconds: a budget that no machine uses up
 FAMILIES = ("lock", "write lock", "semaphore", "counter", "queue")
 SEEDS = 20
 FOUND = Path(__file__).parents[1] / "examples" / "found"
+SWEPT = FOUND.parent / "sweep"
+SMALL_LATE = [bugs.lost_update, bugs.sum_of_two, bugs.announced_too_early]
 TOKENS = [
     ("kazoo_counter", "f1-a3-reply-lost", "wrong"),
     ("kazoo_counter", "f1-b5-reply-lost", "wrong"),
@@ -83,7 +99,11 @@ class Figures:
                 partial(swept, RECIPES[name](), orders=None, allow=KNOWN.get(name, []))
             )
             spent, cells, bad = spent + seconds, cells + results.cells, bad + len(results.bad)
-        yield "five recipes, all cells", f"{cells} cells in {spent:.1f} s, {bad} findings (10 s, 0)"
+        speed = cells / spent
+        yield (
+            "five recipes, all cells",
+            f"{cells} cells in {spent:.1f} s, {speed:.0f} a second, {bad} findings (10 s, 0)",
+        )
 
     def orders(self) -> Iterator[tuple[str, str]]:
         """The same: orders by the samplers."""
@@ -105,6 +125,13 @@ class Figures:
             seconds, runs = measured(partial(exhaust, scenario))
             limit = 2 if name == "our lock" else 4
             yield f"{name}, all orders", f"{runs} orders in {seconds:.1f} s ({limit} s)"
+
+    def reduction(self) -> Iterator[tuple[str, str]]:
+        """Small scenarios: the orders that differ have the outcomes of all orders, by brute force."""
+        same = [outcomes_that_differ(each, False) == every_outcome(each, 3000, False) for each in SMALL]
+        late = [outcomes_that_differ(each, True) == every_outcome(each, 3000, True) for each in SMALL_LATE]
+        yield "reduction, outcomes of brute force", f"{sum(same)} of {len(same)} scenarios alike"
+        yield "the same with late replies", f"{sum(late)} of {len(late)} scenarios alike"
 
     def replays(self) -> Iterator[tuple[str, str]]:
         """Orders by chance, each run twice."""
@@ -154,6 +181,8 @@ class Figures:
         )
         found = sum(bool(swept(scenario, orders=None).bad) for scenario in bugs.FAULTS)
         yield f"{len(bugs.FAULTS)} bugs of faults", f"{found} found in the first sweep"
+        found = sum(bool(swept(each, faults=None, replies=True).findings) for each in bugs.LATE_REPLIES)
+        yield f"{len(bugs.LATE_REPLIES)} bugs of late replies", f"{found} found with replies=True"
 
     def shortened(self) -> Iterator[tuple[str, str]]:
         """The planted bugs of order: how far each is shortened."""
@@ -181,7 +210,7 @@ class Figures:
 
     def greenlets(self) -> Iterator[tuple[str, str]]:
         """A program with gevent, from outside: how often a token comes to the same steps."""
-        program = FOUND.parent / "sweep" / "greenlets.py"
+        program = SWEPT / "greenlets.py"
         seen: Counter[str] = Counter()
         with TemporaryDirectory() as folder:
             report = Path(folder, "report.json")
@@ -192,6 +221,22 @@ class Figures:
                 seen[str([each["steps"] for each in json.loads(report.read_text())["findings"]])] += 1
         alike = max(seen.values())
         yield "replays, gevent with pyzk-sweep", f"{alike} of {self._some(40)} alike"
+
+    def languages(self) -> Iterator[tuple[str, str]]:
+        """Programs in Go, JavaScript and Java: the real time of a run."""
+        for name, prepare, limit in ("Go", _go, 100), ("Node", _node, 100), ("kept JVM", _java, 300):
+            with TemporaryDirectory() as folder:
+                try:
+                    command = prepare(Path(folder))
+                except pytest.skip.Exception as missing:
+                    yield name, f"not measured: {missing}"
+                    continue
+                orders, cells = timed(command)
+            yield (
+                f"{name}, a run",
+                f"{1000 * median(orders):.0f} ms without a fault ({limit} ms, median of {len(orders)}); "
+                f"{1000 * median(cells):.0f} ms with a fault (median of {len(cells)})",
+            )
 
     def unused(self) -> Iterator[tuple[str, str]]:
         """What is loaded where nothing is swept."""
@@ -205,6 +250,41 @@ def measured(call: Callable[[], Any]) -> tuple[float, Any]:
     began = time.process_time()
     result = call()
     return time.process_time() - began, result
+
+
+def timed(command: list[str]) -> tuple[list[float], list[float]]:
+    """Sweep a command; return the seconds of the runs without a fault, and of the runs with a fault."""
+    spent: tuple[list[float], list[float]] = [], []
+    real = Programs.run
+
+    def run_timed(programs: Programs, order: Order, cell: Cell | None = None) -> Outcome:
+        began = time.monotonic()
+        outcome = real(programs, order, cell)
+        if list(programs._options.command) == command:
+            spent[cell is not None].append(time.monotonic() - began)
+        return outcome
+
+    with mock.patch.object(Programs, "run", run_timed), redirect_stdout(io.StringIO()):
+        pyzk_sweep(["--faults", "lost,cut-after", "--orders", "all", "--budget", "60", "--", *command])
+    return spent
+
+
+def _go(folder: Path) -> list[str]:
+    variables, program = os.environ | go_variables(folder), folder / "increment"
+    subprocess.run(["go", "build", "-o", program, SWEPT / "increment.go"], env=variables, check=True)
+    return [str(program)]
+
+
+def _node(folder: Path) -> list[str]:
+    link_node_modules(folder)
+    return ["node", str(shutil.copy(SWEPT / "increment.mjs", folder))]
+
+
+def _java(folder: Path) -> list[str]:
+    need(jvm.missing(jvm.ZOOKEEPER, "javac"))
+    path = jvm.class_path(jvm.ZOOKEEPER)
+    subprocess.run(["javac", "-d", folder, "-cp", path, SWEPT / "Increment.java"], check=True)
+    return jvm.java("Increment", jars=jvm.ZOOKEEPER, folders=(folder,), log_level="off")
 
 
 def swept(scenario: Scenario, **options: Any) -> explore.Results:

@@ -75,6 +75,7 @@ def sweep(
         servers.
     :raises TypeError: the scenario is not a function.
     """
+    __tracebackhide__ = True
     if not callable(scenario):
         raise TypeError("a scenario is a function that takes a lab: async def scenario(lab): ...")
     in_ensemble = ensemble is not None

@@ -25,6 +25,7 @@ def sweeper(item: pytest.Item) -> Callable[..., Report]:
     key = f"zk_sweep/{item.nodeid}"
 
     def call(scenario: Scenario, **options: Any) -> Report:
+        __tracebackhide__ = True
         budget, token = config.getoption("zk_sweep_budget"), config.getoption("zk_sweep_replay")
         if budget is not None:
             options["budget"] = budget
@@ -59,6 +60,7 @@ def run_marked(item: pytest.Function, marker: pytest.Mark) -> None:
 
     The other fixtures are made once for the test, and each run of the scenario gets the same objects.
     """
+    __tracebackhide__ = True
     function = inspect.unwrap(item.obj)
     names = inspect.signature(function).parameters
     if "zk_lab" not in names:

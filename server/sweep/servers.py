@@ -22,6 +22,7 @@ from ..app.embedded import open_server
 from ..app.embedded_ensemble import open_ensemble
 from ..ensemble.errors import EnsembleError
 from ..net.connection import Connection
+from ..testing import shown
 from ..testing.controls import Controls
 from ..testing.controls.member import MemberControls
 from ..testing.ensemble import LocalEnsemble
@@ -87,6 +88,7 @@ class Servers:
         self.each: Sequence[Controls] = [local] if isinstance(local, LocalServer) else list(local)
         self.whole: Controls = local if isinstance(local, LocalServer) else _Newest(local, 1)
         self.hosts = local.hosts
+        shown.forget(local.running)  # the report of the sweep shows what has happened
         self._holds: list[tuple[Controls, int]] = []
         self._begin: dict[str, int] = {}
         self._at: dict[tuple[str, object], Controls] = {}

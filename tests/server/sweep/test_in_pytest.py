@@ -52,6 +52,8 @@ def test_findings_are_shown_kept_and_replayed(pytester: pytest.Pytester) -> None
     found.assert_outcomes(passed=2, failed=2)
     found.stdout.fnmatch_lines(["*an increment is lost*", "*replay: o1-*"])
     found.stdout.fnmatch_lines(["*the marker zk_sweep is for tests with the fixture zk_lab*"])
+    found.stdout.no_fnmatch_line("*def sweep(*")  # a reader sees the report, not the code of the sweep
+    found.stdout.no_fnmatch_line("*server at 127.0.0.1:*")
     reports = (pytester.path / "found.json").read_text()
     first, _ = json.JSONDecoder().raw_decode(reports)
     (token,) = [finding["token"] for finding in first["findings"]]

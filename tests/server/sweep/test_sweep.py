@@ -82,7 +82,7 @@ class _Recorded(Order):
         return str(actors[self.choices[at] if at < len(self.choices) else 0])
 
 
-def _every_outcome(scenario: Scenario, most: int, replies: bool) -> set[tuple[str, str]]:
+def every_outcome(scenario: Scenario, most: int, replies: bool) -> set[tuple[str, str]]:
     """All outcomes, by brute force."""
     found, ahead = set(), [[]]  # type: ignore[var-annotated]
     for _ in range(most):
@@ -107,7 +107,7 @@ SMALL = [
 ]
 
 
-def _outcomes_that_differ(scenario: Scenario, replies: bool) -> set[tuple[str, str]]:
+def outcomes_that_differ(scenario: Scenario, replies: bool) -> set[tuple[str, str]]:
     explorer, found = Explorer(), set()
     while explorer.more:
         outcome = run(scenario, explorer.order(), replies=replies)
@@ -118,14 +118,14 @@ def _outcomes_that_differ(scenario: Scenario, replies: bool) -> set[tuple[str, s
 
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda bug: bug.__name__)
 def test_reduction_misses_no_outcome(scenario: Scenario) -> None:
-    assert _outcomes_that_differ(scenario, False) == _every_outcome(scenario, 3000, False)
+    assert outcomes_that_differ(scenario, False) == every_outcome(scenario, 3000, False)
 
 
 @pytest.mark.parametrize(
     "scenario", [bugs.lost_update, bugs.sum_of_two, bugs.announced_too_early], ids=lambda bug: bug.__name__
 )
 def test_reduction_misses_no_outcome_of_late_replies(scenario: Scenario) -> None:
-    assert _outcomes_that_differ(scenario, True) == _every_outcome(scenario, 3000, True)
+    assert outcomes_that_differ(scenario, True) == every_outcome(scenario, 3000, True)
 
 
 @pytest.mark.parametrize("scenario", bugs.LATE_REPLIES, ids=lambda bug: bug.__name__)
