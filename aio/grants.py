@@ -54,8 +54,8 @@ class Grant(TaskWrapper, of=TrioGrant):
 
     :ivar token: the fencing token, which is the czxid of the znode that holds the lock. Each later holder has
         a larger token. Pass the token to the resource that the lock guards, and let the resource refuse lower
-        tokens. The number in the znode's name is no fencing token: after the parent was deleted, the server
-        counts from 0 again.
+        tokens. The number in the znode's name is not a fencing token: after the parent was deleted, the
+        server counts from 0 again.
     :ivar path: the path of the znode that holds the lock. With ``layout="both"``, ``paths`` has the paths of
         both znodes.
     :ivar paths: the paths of the znodes that hold the lock: one path, or two with ``layout="both"``.

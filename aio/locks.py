@@ -367,7 +367,7 @@ class MultiLock(Acquirable[Grants], of=TrioMultiLock):
     :class:`.SingleNodeLock`. The members are acquired one after the other, always in the order of their
     paths. So two objects of this class never wait for each other (trap E-58). The members are released in the
     reverse order. The loss of a member cancels the body, and also the wait for the next member. Each grant
-    has a token of its own. The grants are in the order in which the members were given. A deadlock is still
+    has its own token. The grants are in the order in which the members were given. A deadlock is still
     possible between clients with different chroots, because their paths differ. It is also possible with code
     that acquires the same locks one by one in another order.
 

@@ -219,8 +219,8 @@ class PriorityQueue(ItemQueue, of=TrioPriorityQueue):
         ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    The guarantees of delivery are those of :class:`.ClaimQueue`. The items are listed before each get or
-    claim, because an item with a lower priority may have arrived.
+    The guarantees of delivery are the same as in :class:`.ClaimQueue`. The items are listed before each get
+    or claim, because an item with a lower priority may have arrived.
     """
 
     _trio: TrioPriorityQueue
@@ -261,8 +261,8 @@ class DelayQueue(ItemQueue, of=TrioDelayQueue):
         should agree, which is not checked.
     :param options: see :class:`.QueueOptions`.
 
-    The guarantees of delivery are those of :class:`.ClaimQueue`. A consumer sleeps until the first item is
-    due. It lists the items again when items are put or taken.
+    The guarantees of delivery are the same as in :class:`.ClaimQueue`. A consumer sleeps until the first item
+    is due. It lists the items again when items are put or taken.
     """
 
     _trio: TrioDelayQueue
@@ -303,7 +303,7 @@ class IdQueue(ItemQueue, of=TrioIdQueue):
         ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    The guarantees of delivery are those of :class:`.ClaimQueue`.
+    The guarantees of delivery are the same as in :class:`.ClaimQueue`.
     """
 
     _trio: TrioIdQueue

@@ -148,7 +148,7 @@ class HostCycle:
     """
 
     FIRST_PAUSE = 0.05
-    """Seconds. One lost connection is no reason to wait longer."""
+    """Seconds. A single lost connection is no reason for a longer pause."""
     LONGEST_PAUSE = 1.0
     """Seconds, as in other clients (wire.md section 16). When all servers are down, a client tries each of
     them about twice a second."""
@@ -234,7 +234,7 @@ T = TypeVar("T")
 
 
 def rebalance(old: Sequence[T], new: Sequence[T], current: T, rng: random.Random) -> list[T] | None:
-    """Decide whether a client moves, and to which server. The rules are those of the Java client:
+    """Decide whether a client moves, and to which server. The rules are the rules of the Java client:
 
     * The server is in the new list. If the list has grown, the client moves to an added server with the
       probability 1 - old/new. Otherwise the client stays.

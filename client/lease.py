@@ -2,7 +2,7 @@
 
 The end of a session. Only the leader of the ensemble ends a session. It does so when it has heard nothing of
 the session for the session timeout ``T``. A new leader gives every session the full timeout that it was
-created with, from the moment at which it begins to serve. The leader hears of its own clients directly. It
+created with, from the moment at which it begins to serve. The leader hears directly of its own clients. It
 hears of the clients of a follower through the follower. The leader pings its followers every half tick. Each
 follower answers with a *report*: the sessions that the follower has heard of since its last report.
 
@@ -30,7 +30,7 @@ leader takes the report at or after ``m``, and waits for ``T`` from then on. A n
 still.
 
 ``T`` is the shortest timeout that servers have granted the session. Servers with other limits may grant a
-longer timeout at the next handshake, but a new leader does not know it.
+longer timeout at the next handshake, but a new leader has not heard of this timeout.
 
 Faults, one at a time:
 

@@ -16,7 +16,7 @@ The rules:
   attaches to it again.
 * Requests are sent in the order in which they were submitted. A request that is submitted without a
   connection waits for a connection, at most for the session timeout.
-* A read-only server has sessions of its own. While a read-only server serves the client, its session stays
+* A read-only server has its own sessions. While a read-only server serves the client, its session stays
   unchanged, and the next full server attaches it again. Requests that need the leader fail at once.
 * When a serving connection ends, every write in flight fails, and so does every write behind them in the
   queue. A program that pipelines A and B must never see B applied without A. Reads go back to the queue. The
@@ -360,7 +360,7 @@ class SessionMachine:
         return deadline
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due by now: pings, and giving up what has waited too long."""
+        """Do what is due by now: send pings, and give up requests that have waited too long."""
         if self._connection is not None:
             self._connection.handle_timer(now)
         if now >= self.data.lease.short_at:

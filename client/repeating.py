@@ -56,7 +56,7 @@ _MOST_DOUBLINGS = 60
 
 
 def maybe_applied(error: BaseException) -> bool:
-    """Return whether the write that has failed with this error may have been applied all the same."""
+    """Return whether the write that has failed with this error may have been applied nevertheless."""
     if isinstance(error, ConnectionLossError):
         return error.sent
     return isinstance(error, UNANSWERED)

@@ -9,8 +9,8 @@ The rules:
   writes.
 * The decoder treats creates as the real server's decoder does (:func:`decode_multi`). So clients get the same
   answers as from the real server.
-* A result has the type of the first op code with the same response (:data:`RESULT_TYPES`). An error has a
-  type of its own.
+* A result has the type of the first op code with the same response (:data:`RESULT_TYPES`). An error has its
+  own type.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
     """Decode a request body as the real server does, quirks included.
 
     The decoder changes some creates before they are validated. Ops 1 and 15 with flag 4 create a container.
-    Op 19 creates a container with any flag. Op 21 loses its TTL if its flag is no TTL mode.
+    Op 19 creates a container with any flag. Op 21 loses its TTL if its flag is not a TTL mode.
 
     :raises JuteError: the body is malformed.
     """

@@ -18,7 +18,7 @@ def session_text(session: int) -> str:
 def session_number(text: str) -> int:
     """Return the id of a session from its text, as servers or Python print it.
 
-    :raises ValueError: the text is no number.
+    :raises ValueError: the text is not a number.
     """
     number = int(text, 0)
     return number - 2**64 if 2**63 <= number < 2**64 else number

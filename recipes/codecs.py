@@ -58,7 +58,7 @@ class Codec(Generic[T]):
 def check_codec(codec: object) -> None:
     """Check an option that takes a codec.
 
-    :raises TypeError: the option is no :class:`Codec`.
+    :raises TypeError: the option is not a :class:`Codec`.
     """
     if not isinstance(codec, Codec):
         raise TypeError(f"codec must be a Codec, such as INT64, not {codec!r:.100}")

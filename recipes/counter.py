@@ -61,7 +61,7 @@ class Counter(Generic[N]):
     :param missing: the reaction to a znode that is gone: see :class:`CounterOptions`.
     :param exactly_once, parents, acl: see :class:`.ValueOptions`.
     :raises ValueError: an option has a wrong value.
-    :raises TypeError: ``codec`` is no codec, or it cannot write ``default``.
+    :raises TypeError: ``codec`` is not a codec, or it cannot write ``default``.
     :raises OverflowError: ``default`` is outside the range of the codec.
 
     All methods raise:

@@ -34,8 +34,8 @@ def begin(loop: Loop, call: DirectCall) -> None:
 
 
 def forget() -> None:
-    """Forget the direct caller of this thread: a client was closed. If the handler of a signal closes it, the
-    call that the handler has interrupted keeps the direct caller until the call is answered."""
+    """Forget the direct caller of this thread: a client was closed. If the handler of a signal closes the
+    client, the call that the handler has interrupted keeps the direct caller until the call is answered."""
     _here.direct_caller = None
 
 

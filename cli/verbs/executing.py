@@ -55,7 +55,7 @@ async def _listen(signals: AsyncIterator[int], child: Child) -> None:
 
 @contextmanager
 def _server(flags: list[str]) -> Iterator[str]:
-    """Run a server on a free port, in a process of its own; yields its connect string.
+    """Run a server on a free port, in a separate process; yields the server's connect string.
 
     :raises Failure: it does not start.
     """

@@ -1,4 +1,4 @@
-"""``locks``: who holds what, and who waits for whom.
+"""``locks``: the holders of locks and other recipes, and who waits for whom.
 
 :mod:`pyzk.protocol.layouts` recognises a directory; this module reads the znodes for it, and prints the
 result.

@@ -61,7 +61,7 @@ class Session:
         return f"{address} ({self.state})" if self.state else address
 
     def add(self, known: Mapping[str, Any]) -> None:
-        """Take what a pyzk-server says about the session. A server of an ensemble knows all connections."""
+        """Take what a pyzk-server says about the session. Each server of an ensemble has all connections."""
         self.program = known["program"] or ""
         if not self.client and known["peer"]:
             self.client, self.server = known["peer"], f"server {known.get('server')}"

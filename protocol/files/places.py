@@ -27,7 +27,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a file for reading. Devices and pipes are refused: a device may have no end, and a pipe cannot be
     read from its beginning again."""
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
     return open(path, "rb")
 
 

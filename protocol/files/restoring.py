@@ -130,9 +130,9 @@ class Restorer:
         image = found.image
         for name, reason in self._skipped:
             if name.zxid > image.zxid:
-                self._damage(f"{name.text}, {reason}; the logs do not go so far", found, name.text)
+                self._damage(f"{name.text}, {reason}; the logs end earlier", found, name.text)
             else:
-                self._tell(f"{name.text}, {reason}; an older snapshot and the logs make up for it")
+                self._tell(f"{name.text}, {reason}; an older snapshot and the logs replace it")
         if self._doubt is not None:
             if all(path.isascii() for path in image.nodes):
                 self._damage(f"{self._doubt}: a part of the tree is missing or wrong", found)

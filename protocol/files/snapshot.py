@@ -96,7 +96,7 @@ class SnapshotReader:
     :ivar digest: the digest of the tree; None if the file has no digest.
     :ivar last_zxid: the last zxid of the tree; None if the file does not hold it.
     :ivar offset: the number of bytes that were read.
-    :raises FileError: the file is no snapshot, or its beginning is damaged.
+    :raises FileError: the file is not a snapshot, or its beginning is damaged.
     """
 
     def __init__(self, file: IO[bytes], bounds: Bounds = UNBOUNDED) -> None:
@@ -105,10 +105,10 @@ class SnapshotReader:
         self.digest: ZxidDigest | None = None
         self.last_zxid: int | None = None
         if not self._input.has(_HEADER.size):
-            raise FileError(0, "it is no snapshot: it is too short")
+            raise FileError(0, "it is not a snapshot: it is too short")
         magic, _, _ = _HEADER.unpack(self._input.take(_HEADER.size))
         if magic != _MAGIC:
-            raise FileError(0, f"it is no snapshot: it begins with {magic!r}")
+            raise FileError(0, f"it is not a snapshot: it begins with {magic!r}")
         count = self._int("the list of sessions")
         self.sessions = dict(self._session() for _ in range(count))
         count = self._int("the map of ACLs")

@@ -55,7 +55,7 @@ def uncompressed(file: IO[bytes]) -> IO[bytes]:
     """Return a stream of the uncompressed bytes of a file. The first bytes of the file say how it is
     compressed.
 
-    :param file: a stream at its beginning, which can go back there (``seek``).
+    :param file: a stream at its beginning, which can return to its beginning (``seek``).
     :raises FileError: snappy needs the package ``cramjam``, which is not installed.
     """
     start = file.read(len(_SNAPPY))
@@ -134,7 +134,7 @@ class _Snappy(io.RawIOBase):
             if len(chunk) != size:
                 raise FileError(self._at, "the length of a compressed part is wrong, or the file was cut")
             if _expanded_size(chunk) > _LONGEST_CHUNK:
-                raise FileError(self._at, "a compressed part is longer than any writer makes it")
+                raise FileError(self._at, "a compressed part is longer than the longest part of any writer")
             try:
                 self._left = memoryview(bytes(self._expand(chunk)))
             except Exception as error:  # the package raises errors of its own

@@ -1,4 +1,4 @@
-"""Transaction logs: one entry for each zxid, with a checksum of its own (files.md section 3).
+"""Transaction logs: one entry for each zxid, with its own checksum (files.md section 3).
 
 The writer of a log may have been killed at any byte, so a reader must judge the end of the log:
 
@@ -209,7 +209,7 @@ class LogReader:
 
     :ivar torn: the position of the torn entry at the end; None if no entry is torn.
     :ivar offset: the number of bytes that were read.
-    :raises FileError: the file is no log.
+    :raises FileError: the file is not a log.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -219,7 +219,7 @@ class LogReader:
         if self._empty:
             data = self._input.data
             if not (data + FILE_HEADER[len(data) :]).startswith(MAGIC):
-                raise FileError(0, "it is no log: it is too short")
+                raise FileError(0, "it is not a log: it is too short")
             self.torn = 0 if data else None
             return
         magic, _, _ = HEADER.unpack(self._input.take(HEADER.size))
@@ -227,7 +227,7 @@ class LogReader:
         if magic != MAGIC and begun and not self._more():  # the file was made longer, but nothing was written
             self._empty, self.torn = True, 0
         elif magic != MAGIC:
-            raise FileError(0, f"it is no log: it begins with {magic!r}")
+            raise FileError(0, f"it is not a log: it begins with {magic!r}")
 
     @property
     def offset(self) -> int:
@@ -315,7 +315,7 @@ def _holds_entry(data: bytes) -> bool:
 def decode(payload: bytes, offset: int = 0) -> Entry:
     """Decode an entry without its frame.
 
-    :raises JuteError: the payload is no entry.
+    :raises JuteError: the payload is not an entry.
     :raises struct.error: the payload is too short.
     """
     session, cxid, zxid, time, type_ = _TXN.unpack_from(payload)

@@ -1,8 +1,8 @@
 """Jute, ZooKeeper's record encoding (wire.md section 2), compiled from declarations.
 
 A record is a class whose annotations are jute types (:mod:`.types`). ``@record`` gives it slots, and compiles
-one initializer, one encoder and one decoder for it at their first use (:mod:`.compile`). Only the modules
-of this folder know how booleans, nulls and malformed strings are read. Decoding malformed input raises
+one initializer, one encoder and one decoder for it at their first use (:mod:`.compile`). Only the modules of
+this folder decide how booleans, nulls and malformed strings are read. Decoding malformed input raises
 :class:`JuteError` and nothing else. Bytes after the last field are ignored.
 
 From this declaration::

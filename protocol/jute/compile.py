@@ -5,7 +5,7 @@
 * A nested record is flattened into the fields of the outer one.
 * A string or buffer is sliced without a check against the end of the message, because the next unpack fails
   if the slice was too short. If no unpack follows, the position is compared with the end.
-* A vector is read by a loop of its own (:func:`.values.vector_reader`), because its length is not known.
+* A vector is read by a separate loop (:func:`.values.vector_reader`), because its length is not known.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def may_be_lock(names: Iterable[str]) -> bool:
 def recognise(path: str, directories: Directories) -> Layout | None:
     """Recognise a directory. Returns None for an unknown layout.
 
-    :param directories: the directory itself and those of its :func:`parts` that exist, by their paths.
+    :param directories: the directory itself and its existing :func:`parts`, by their paths.
     """
     for rule in _RULES:
         if (found := rule(path, directories)) is not None:

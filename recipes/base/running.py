@@ -19,8 +19,8 @@ T = TypeVar("T")
 async def alongside(zk: ZooKeeper, work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Run ``work()`` in a task of the client beside the block, and cancel ``work()`` at the end of the block.
 
-    An error of ``work()`` cancels the block, and the block raises that error. If the block raises an error of
-    its own, this error gets a note with the error of ``work()``.
+    An error of ``work()`` cancels the block, and the block raises that error. If the block itself raises an
+    error, this error gets a note with the error of ``work()``.
 
     :raises ClosingError: the client was closed.
     """

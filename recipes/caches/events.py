@@ -35,7 +35,7 @@ class CacheEventType(enum.Enum):
 
 @attrs.frozen
 class CachedNode:
-    """A znode as it was last read.
+    """A znode, as the last read returned it.
 
     :ivar data: the data; None if the cache holds no data, and for null data.
     :ivar stat: the Stat of the last read. If a child is created or deleted, the parent's Stat changes, but

@@ -32,7 +32,8 @@ class Blockers:
 
     :param shared: whether the contender is a reader, which waits for writers.
     :ivar before: the names of these contenders in order, from the last list.
-    :ivar nearest: the nearest znode before the contender, as it was read. The contender watches it.
+    :ivar nearest: the nearest znode before the contender, as the last read returned it. The contender watches
+        it.
     """
 
     def __init__(self, zk: ZooKeeper, path: str, *, shared: bool) -> None:

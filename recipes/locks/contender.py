@@ -111,7 +111,7 @@ async def contend(contest: Contest, *, wait: bool = True) -> Grant:
 
 
 class _Attempt:
-    """One attempt of one contender. Each attempt has an id of its own."""
+    """One attempt of one contender. Each attempt has its own id."""
 
     def __init__(self, contest: Contest) -> None:
         self.contest = contest

@@ -43,8 +43,8 @@ class Grant:
 
     :ivar token: the fencing token, which is the czxid of the znode that holds the lock. Each later holder has
         a larger token. Pass the token to the resource that the lock guards, and let the resource refuse lower
-        tokens. The number in the znode's name is no fencing token: after the parent was deleted, the server
-        counts from 0 again.
+        tokens. The number in the znode's name is not a fencing token: after the parent was deleted, the
+        server counts from 0 again.
     :ivar path: the path of the znode that holds the lock. With ``layout="both"``, ``paths`` has the paths of
         both znodes.
     :ivar paths: the paths of the znodes that hold the lock: one path, or two with ``layout="both"``.
@@ -240,8 +240,8 @@ class Grant:
 
 
 async def delete(bound: Bound, paths: tuple[str, ...], grace: float) -> None:
-    """Delete znodes of this session for certain. This waits up to ``grace`` seconds; without a connection it
-    does not wait. After the wait the client's cleanup continues.
+    """Delete znodes of this session, and repeat the delete until it succeeds. This waits up to ``grace``
+    seconds; without a connection it does not wait. After the wait the client's cleanup continues.
 
     :raises ZooKeeperError: the server refuses the deletion, for example with :class:`NoAuthError`.
     """

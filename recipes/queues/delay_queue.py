@@ -24,8 +24,8 @@ class DelayQueue(ItemQueue):
         should agree, which is not checked.
     :param options: see :class:`.QueueOptions`.
 
-    The guarantees of delivery are those of :class:`.ClaimQueue`. A consumer sleeps until the first item is
-    due. It lists the items again when items are put or taken.
+    The guarantees of delivery are the same as in :class:`.ClaimQueue`. A consumer sleeps until the first item
+    is due. It lists the items again when items are put or taken.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class IdQueue(ItemQueue):
         ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    The guarantees of delivery are those of :class:`.ClaimQueue`.
+    The guarantees of delivery are the same as in :class:`.ClaimQueue`.
     """
 
     def __init__(

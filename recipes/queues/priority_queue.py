@@ -25,8 +25,8 @@ class PriorityQueue(ItemQueue):
         ``<path>.claims``.
     :param options: see :class:`.QueueOptions`.
 
-    The guarantees of delivery are those of :class:`.ClaimQueue`. The items are listed before each get or
-    claim, because an item with a lower priority may have arrived.
+    The guarantees of delivery are the same as in :class:`.ClaimQueue`. The items are listed before each get
+    or claim, because an item with a lower priority may have arrived.
     """
 
     def __init__(

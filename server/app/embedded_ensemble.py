@@ -81,7 +81,8 @@ class EmbeddedEnsemble(InThread[LocalEnsemble], EnsembleControls):
     """A pretend ensemble in a daemon thread, for tests with any client.
 
     Use it with ``with``. All methods can be called from any thread. They raise :class:`ServerStopped` if it
-    does not run, and :class:`ServerDied` if its thread has ended with an error. The arguments are those of
+    does not run, and :class:`ServerDied` if its thread has ended with an error. The arguments are the
+    arguments of
     :func:`open_ensemble`.
 
     :raises TypeError: a setting does not exist, or an argument has another type.

@@ -273,7 +273,7 @@ def certificates(
     except OSError as error:
         raise Refusal(f"--tls: cannot write to {directory}: {error.strerror}; name another one") from None
     except TlsError as error:
-        raise Refusal(f"--tls: {error}; delete {directory}, and it is made anew") from None
+        raise Refusal(f"--tls: {error}; delete {directory}, and the server makes it again") from None
     logger.info(
         "TLS: clients trust this server by %s; %s is a certificate for a client, the identity x509:%s",
         directory / certificates.CA,

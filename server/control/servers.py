@@ -138,7 +138,9 @@ class Servers:
 def _configuration(config: Mapping[str, Any], ensemble: bool) -> Configuration:
     """:raises ValueError: zoo.cfg cannot have this key or value."""
     for key in config.keys() & _BESIDE:
-        raise ApiError(400, f'config: {key} is no key of zoo.cfg; it stands beside config: {{"{key}": ...}}')
+        raise ApiError(
+            400, f'config: {key} is not a key of zoo.cfg; it belongs beside config: {{"{key}": ...}}'
+        )
     text = "\n".join(f"{key}={_value(key, value)}" for key, value in config.items())
     for key in config:
         check_key(key, "config")

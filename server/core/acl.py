@@ -38,7 +38,7 @@ reads all identities, and each ``auth`` entry of an ACL stores all of them."""
 
 _ADMIN = Perms.ADMIN.value
 _ALL_SASL = "super"
-"""The SASL user whom every ``sasl`` entry of an ACL matches (sasl.md section 6)."""
+"""The SASL user that matches every ``sasl`` entry of an ACL (sasl.md section 6)."""
 _UNINDEXED = 8
 """The largest number of entries of an ACL without an index: an index does not make a shorter ACL faster."""
 _SHOWN = 20
@@ -348,7 +348,8 @@ def _ip_valid(wanted: str) -> bool:
 
 def _ip_network(wanted: str) -> tuple[int, int, int] | None:
     """Return the width of an address in bits, the number of low bits that do not matter, and the address
-    without these bits; None if ``wanted`` is no ``ip`` id. A plain address is a network of one address."""
+    without these bits; None if ``wanted`` is not an ``ip`` id. A plain address is a network of one
+    address."""
     return _parse_network(wanted) if len(wanted) <= _LONGEST_NETWORK else None
 
 

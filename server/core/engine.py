@@ -68,8 +68,8 @@ class Engine(Transactions):
     :param tree: the tree; an empty one by default.
     :param password_of: makes the password of a new session from its id; by default it is random.
     :ivar operations: the operations by op code; :func:`.operations.look_up` adds those that are missing.
-    :ivar reads: the functions of the reads that a caller may call itself in place of :meth:`handle`; empty
-        if a class has a :meth:`handle` of its own.
+    :ivar reads: the functions of the reads that a caller can call itself instead of :meth:`handle`; empty if
+        a class has its own :meth:`handle`.
     :cvar flag_by_default: the last byte of the answer to a handshake that has no such byte.
     :ivar epoch_offset: the difference in ms between wall-clock time and monotonic time. The owner of a clock
         may correct it.

@@ -80,9 +80,9 @@ class _Quota:
     :ivar above: the node of the parent; None at the root.
     :ivar below: the nodes of the children, by name.
     :ivar limits: the content of the limits znode; None if there is no limits znode, ``_UNREADABLE`` if its
-        text is no quota text.
+        text is not a quota text.
     :ivar stats: the stats znode.
-    :ivar usage: the content of the stats znode; None if its text is no quota text.
+    :ivar usage: the content of the stats znode; None if its text is not a quota text.
     :ivar total: the real size of the subtree. The usage differs from it if a client has written the stats
         znode, or if changes were counted for deeper quotas.
     :ivar stale: whether the server must write the text of the stats znode again.

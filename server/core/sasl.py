@@ -3,9 +3,8 @@ no I/O and no clock.
 
 The rules:
 
-* Each connection has a :class:`Login` of its own, with a nonce of its own. A login takes two tokens. The
-  answer to the first token is the challenge. The second token must prove the password. Then the login is
-  over.
+* Each connection has its own :class:`Login` with its own nonce. A login takes two tokens. The answer to the
+  first token is the challenge. The second token must prove the password. Then the login is over.
 * A token without a valid proof raises :class:`.AuthFailedError`, and the server answers with a refusal. A
   token at which the real server fails without an answer raises :class:`.JuteError`, and the server closes
   the connection.

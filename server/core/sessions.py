@@ -161,8 +161,8 @@ class SessionTracker:
 
 
 def computed_password(session_id: int) -> bytes:
-    """Compute the password that the real server gives a session (semantics.md section 12.2). Anybody who
-    knows the id can compute it."""
+    """Compute the password that the real server gives a session (semantics.md section 12.2). Anybody who has
+    the id of the session can compute it."""
     state = (session_id ^ 0xB3415C00 ^ 0x5DEECE66D) % 2**48
     words = b""
     for _ in range(4):

@@ -101,7 +101,7 @@ class ServerStats:
     """All figures that ``srst`` resets. A latency is the time in ms from the arrival of a request to its
     answer.
 
-    :ivar more_received: the number of frames that came and are no requests: handshakes and commands.
+    :ivar more_received: the number of received frames that are not requests: handshakes and commands.
     :ivar more_sent: the number of frames that were sent and answer no request: handshakes and watch events.
     :ivar response_sizes: the sizes of replies that are remembered; for any other size call
         :meth:`new_response_size`.

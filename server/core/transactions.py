@@ -26,7 +26,7 @@ from .znode import Znode
 
 _READ = Perms.READ.value
 NO_REQUEST = bytes(8)
-"""The request of a transaction that no client has asked for: a header with the xid 0."""
+"""The request of a transaction that no client has requested: a header with the xid 0."""
 
 
 NotePart: TypeAlias = Callable[[type[Effect], Any, Znode, Any], object]

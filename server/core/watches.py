@@ -18,7 +18,7 @@ set data             changed
 ==================== ============================= ===========================
 
 The cost of a change does not grow with the number of watches at other paths: one walk along the names of a
-path finds the recursive watches above it. The end of a connection is cheap, too: its entries become invalid
+path finds the recursive watches above it. The end of a connection is cheap too: its entries become invalid
 immediately, and are removed in steps of 1,000 paths.
 """
 

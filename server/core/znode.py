@@ -150,7 +150,7 @@ class Znode:
 
     @property
     def ttl(self) -> int | None:
-        """The TTL in ms; None if this is no TTL znode."""
+        """The TTL in ms; None if this is not a TTL znode."""
         return self.owner & MAX_TTL if _TTL_MARK - 2**64 <= self.owner < 0 else None
 
     def packed_stat(self) -> bytes:

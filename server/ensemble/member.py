@@ -123,8 +123,8 @@ class Member:
     :ivar address: the line of the server in the configuration that it knows; if there is no such line, the
         line with which it was made.
     :ivar config: the configuration that the server knows from its log.
-    :ivar observes: whether the server is an observer. A server that is no member (any more) is a follower
-        without a vote.
+    :ivar observes: whether the server is an observer. A server that is not a member, or no longer a member,
+        is a follower without a vote.
     :ivar votes: whether the server votes, by the last committed change of the members. A vote with the weight
         0 does not count.
     :ivar up: whether the process runs.
@@ -348,7 +348,7 @@ class Member:
                 self.port.move(line.client_port)
 
     def copy(self, other: Member) -> None:
-        """Take the state of another server."""
+        """Copy the state of another server."""
         tracker = self.engine.tracker
         self.engine.tree = other.engine.tree.copy()
         for session in list(tracker):

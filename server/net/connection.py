@@ -308,7 +308,7 @@ class Connection:
         self._close("its session is closed")
 
     def abort(self, reason: str) -> None:
-        """Close the connection without sending anything more. The reason is no fault of the client."""
+        """Close the connection without sending anything more. The reason is not a fault of the client."""
         if not self.aborted:
             logger.info("%s: closed, %s", self, reason, stacklevel=2)
             self._abort(reason)
@@ -440,7 +440,7 @@ class Connection:
         try:
             request, end = records.ConnectRequest.read(payloads[0])
         except JuteError as error:
-            self.refuse(f"its first message is no ConnectRequest: {error}")
+            self.refuse(f"its first message is not a ConnectRequest: {error}")
             return False
         gate = self.service.gate
         if gate is not None and not gate.handshake(self, request):

@@ -1,9 +1,9 @@
 """The hub serves all plain TCP clients in one trio task.
 
-The hub has an epoll object of its own, with every client socket. The task waits for the file descriptor of
-this object. So one wake-up serves all sockets that are ready, without a task switch or an await for each of
-them. With many clients this gives 1.7 times as many requests per second as a task for each connection, and
-half the latency.
+The hub has its own epoll object, with every client socket. The task waits for the file descriptor of this
+object. So one wake-up serves all sockets that are ready, without a task switch or an await for each of them.
+With many clients this gives 1.7 times as many requests per second as a task for each connection, and half the
+latency.
 
 The rules:
 

@@ -5,8 +5,8 @@ The rules:
 1. ``/proc/net/tcp`` and ``tcp6`` name the socket at the other end of a connection. ``/proc/PID/fd`` names the
    process that has the socket. The system shows the sockets of other users only to root.
 2. The search runs only if an operator asks for programs or for a timeline, and only once for each connection.
-   On a server for others it runs in a thread of its own. The search stops after a number of files, because a
-   machine may have many processes.
+   On a server for others the search runs in a separate thread. The search stops after a number of files,
+   because a machine may have many processes.
 3. A program is shown by its name and its script: ``python worker.py (pid 4711)``. Further arguments are not
    shown, because they may be secrets.
 """

@@ -17,7 +17,7 @@ A request takes the short way only if all other parts of the long way would do n
   ``fresh_until`` takes the long way, which touches the session.
 * There is no gate between the clients and the engine.
 * The data is exactly one frame of a legal length, with a non-negative xid and a plain operation. A ping, an
-  authentication, an operation that may need several turns, and an unknown op code are no plain operations.
+  authentication, an operation that may need several turns, and an unknown op code are not plain operations.
 
 If the engine has queued events for this connection, or if the request ends the session, the reply is queued
 too, because events must come before the reply, and the end of the session must come after it.
@@ -89,7 +89,7 @@ _CREDENTIALS = frozenset(op.to_bytes(4) for op in CREDENTIALS)
 
 
 def exchange(connection: Connection, data: bytes, now: float) -> bytes:
-    """Do the same as :meth:`.connection.Connection.receive_data`, by the short way if possible.
+    """Do the same as :meth:`.connection.Connection.receive_data`, by the short path of the code if possible.
 
     :returns: the reply, if there is nothing else to send or to do. If the result is empty, the caller must
         continue as after ``receive_data``.

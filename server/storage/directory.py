@@ -72,7 +72,7 @@ class DataDirectory:
         if logs or snapshots:
             self.close()
             name, place = (logs[0], self.log_folder) if logs else (snapshots[0], self.folder)
-            raise StorageError(f"{name.text} must be in {place}: logs have a directory of their own; move it")
+            raise StorageError(f"{name.text} must be in {place}: logs have their own directory; move it")
 
     def _open(self, folder: Path) -> None:
         try:

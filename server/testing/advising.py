@@ -2,7 +2,8 @@
 
 * The plugin is called for each server of this process that ends: servers of fixtures and servers that a test
   has started itself.
-* The advice goes with the report of the test in which the server ended, also from a worker of pytest-xdist.
+* The advice is sent with the report of the test in which the server ended, also from a worker of
+  pytest-xdist.
 * With ``error`` that report fails.
 """
 

@@ -69,7 +69,7 @@ class Injected:
 
     :ivar fault: one of :data:`FAULTS`.
     :ivar who: the name of the session, or its place in the order in which sessions began, from 1; empty for a
-        handshake that asks for a new session.
+        handshake that requests a new session.
     :ivar number: the number of the message in this session, from 1.
     :ivar session: the id of the session; 0 if there is none yet.
     :ivar op: the operation of a request.
@@ -93,7 +93,7 @@ class _Stream:
 
 
 class Chaos(Injector):
-    """Injects faults by the rules at the head of this module, until :meth:`end`; a context manager, too.
+    """Injects faults by the rules at the head of this module, until :meth:`end`; a context manager too.
 
     :param sessions: the ids of the sessions that are alive, the oldest first.
     :param probabilities: the probability of each kind of fault, from 0 to 1.

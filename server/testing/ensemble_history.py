@@ -2,8 +2,8 @@
 
 Each server has its own recorder, like a single server. Its entries are also kept here, in the order in which
 they happened, with the number of the server. An event that happens at all servers at the same moment is
-recorded once. An entry about a control of all servers has no number. A session begins at the server that
-knows it first.
+recorded once. An entry about a control of all servers has no number. The beginning of a session is recorded
+at the server that first has the session.
 """
 
 from __future__ import annotations

@@ -214,8 +214,8 @@ def zk_client(server: str | None = None, *, scope: Scope = "function", **options
 
     :param server: the name of the fixture that is the server. By default ``zk_noproc`` if ``--zk-hosts`` is
         given and the test does not ask for ``zk_server`` itself, otherwise ``zk_server``.
-    :param options: for the client. On a server that the test has not started, each client gets a chroot of
-        its own, which is deleted afterwards.
+    :param options: for the client. On a server that the test has not started, each client gets its own
+        chroot, which is deleted afterwards.
     """
 
     @pytest.fixture(scope=scope)

@@ -157,7 +157,7 @@ class History(ABC):
         self.size = self.dropped = 0
 
     def begin_again(self, entry: tuple[Any, ...]) -> None:
-        """Drop all present entries and keep this entry instead. Listeners do not get it."""
+        """Drop all present entries and keep this entry instead. Listeners do not get this entry."""
         self.forget()
         self._entries.append(entry)
 

@@ -57,8 +57,8 @@ class HeldMessage:
     :ivar kind: ``handshake``, ``request``, ``reply`` or ``event``.
     :ivar hold: the number of the hold that holds the message; 0 if the message only waits behind another
         message.
-    :ivar session: the id of the session; for a handshake the session that the client asks for, 0 for a new
-        one.
+    :ivar session: the id of the session. For a handshake it is the session that the client requests, or 0 for
+        a new session.
     :ivar time: the time at which the hold began, in seconds on the server's clock since its start.
     :ivar op: the operation of a request or reply, as ``fault(op=...)`` takes it.
     :ivar path: the path of the znode, if the message is about one.

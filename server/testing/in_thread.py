@@ -1,4 +1,4 @@
-"""A trio run in a thread of its own, whose methods may be called from any thread."""
+"""A trio run in a separate thread. Its methods can be called from any thread."""
 
 from __future__ import annotations
 

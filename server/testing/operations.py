@@ -56,8 +56,8 @@ def operation_name(word: str) -> str:
         return _BY_WORD[key]
     if key in _KNOWN_OPS:
         raise ValueError(
-            f"op {word!r} is no request that passes the engine, so it can be neither matched nor affected; "
-            "to keep clients out use refuse_connections()"
+            f"op {word!r} is not a request that passes the engine, so it can be neither matched nor "
+            "affected; to refuse clients use refuse_connections()"
         )
     meant = close_to(word[:_LONGEST].lower(), [*_FAMILIES, *_ALIASES])
     raise ValueError(f"unknown op {word!r}{meant}; there are: {', '.join(sorted(_FAMILIES))}")

@@ -2,7 +2,7 @@
 
 * :meth:`ProcessServer.start` returns when the server's first line says that it is ready, and with which
   address. Therefore the kernel can choose the port.
-* The log goes to a temporary file, not to a pipe, which a server that logs much would fill.
+* The log is written to a temporary file. A server that logs much would fill a pipe.
 * :meth:`ProcessServer.stop` sends SIGTERM to the process, and kills the process after 10 seconds.
 """
 

@@ -12,7 +12,7 @@ from .running import Running
 
 
 async def find_programs(servers: Iterable[Running]) -> None:
-    """Find the programs of new connections from this machine, in a thread of its own."""
+    """Find the programs of new connections from this machine, in a separate thread."""
     await programs.look_for_programs(*_connections_and_ports(servers))
 
 

@@ -165,7 +165,7 @@ class Latest(ABC, Generic[R]):
         self._call_in(_PAUSE, self._look)
 
     def _clear(self) -> None:
-        """Begin with a line that says why earlier entries are missing. Listeners do not get it."""
+        """Begin with a line that says why earlier entries are missing. Listeners do not get this entry."""
         self._running.renumber(self._history.count)
         self._history.begin_again(("note", self._first.clock.now(), 0, NOBODY, {"text": HOLE}))
         self._allowance.begin()

@@ -100,7 +100,7 @@ class Snapshot:
 
 
 def take(running: Running) -> Generator[None, None, Snapshot]:
-    """Take a copy of the tree in steps. It is the tree at the moment when this returns."""
+    """Take a copy of the tree in steps. The copy is the tree at the moment of the return."""
     while True:
         engine, touched = running.engine, replacing.Touched()
         try:

@@ -128,7 +128,7 @@ def _new_ids() -> _Ids:
 
 
 class Exporter:
-    """Sends spans to a collector, in a thread of its own.
+    """Sends spans to a collector, in a separate thread.
 
     :param url: the URL of the collector, such as ``http://127.0.0.1:4318``; without a path it gets
         ``/v1/traces``.

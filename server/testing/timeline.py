@@ -13,7 +13,7 @@
   still connected, if they run on this machine and are not this process. Entries that belong to no session
   (the reaper, the test's own notes and controls) take the whole width.
 * In an ensemble, each line has the number of the server, and zxids are epoch and counter: ``1:5`` is the
-  fifth transaction of the epoch after that of the start.
+  fifth transaction of the epoch that follows the first epoch.
 * Marks: ``<<`` an event, ``!!`` a fault, ``||`` held back, ``==`` a control, ``--`` the reaper, ``##`` a
   note, ``**`` another role of a server.
 * Clients choose paths and data, so control characters and invisible characters are escaped.

@@ -48,7 +48,7 @@ _SYMBOLS = {
     "note": "##",
     "role": "**",
 }
-"""The beginnings of lines, as in the timeline; requests and replies have arrows of their own."""
+"""The beginnings of lines, as in the timeline; requests and replies have their own arrows."""
 _COLOURS = {"request": "36", "reply": "32", "event": "35", "fault": "31", "session": "33", "reaper": "33"}
 """Foreground colours of ANSI terminals. A refused request has the colour of a fault."""
 _DIM = "2"

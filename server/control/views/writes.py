@@ -1,4 +1,5 @@
-"""Single writes, like those of a client, with the version that the writer has seen. ACLs are not checked."""
+"""Single writes like the writes of a client, with the version that the writer has seen. ACLs are not
+checked."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ __all__ = [
 _Method: TypeAlias = Callable[[Any, Any, Any], Any]
 Operation: TypeAlias = tuple[Any, _Method, bool, bool | None]
 """The reader of the request, :data:`READS` or None; the function; whether the operation takes a zxid; whether
-the reply has the Stat, or None for a function that is no resolver."""
+the reply has the Stat, or None for a function that is not a resolver."""
 
 _METHODS: dict[str, _Method] = {
     name: method

@@ -8,7 +8,7 @@ section 10). The rules:
   each operation.
 * A null path in any operation makes the whole request fail: the reply is an error, and has no body. A null
   ACL makes the whole request fail too, and such a request takes no zxid.
-* A multiRead takes no zxid and sets no watch. Each of its reads has a result of its own. It is done in steps
+* A multiRead takes no zxid and sets no watch. Each of its reads has its own result. It is done in steps
   (:mod:`.long`). The last step joins the parts of the reply, because a small request can ask for many MB.
 * One request must not hold both reads and writes.
 """
@@ -52,7 +52,7 @@ _AT = 8
 _STEP = 32
 """The number of reads in one step (:mod:`.long`)."""
 _LARGE = 2**20
-"""The parts of a reply with more bytes than this number are joined in a step of their own."""
+"""The parts of a reply with more bytes than this number are joined in a separate step."""
 _COPYING = 3e-10
 """The time in seconds to copy one byte of a large reply from its parts to the output."""
 _NEVER = RuntimeInconsistencyError.code
@@ -175,7 +175,7 @@ def multi_read(engine: Transactions, client: Client, frame: bytes) -> Steps:
     """Carry out some reads. Each read succeeds or fails alone, and sets no watch.
 
     :raises MarshallingError: the body cannot be decoded.
-    :raises RefusedRead: an operation is no read, or a path is null.
+    :raises RefusedRead: an operation is not a read, or a path is null.
     """
     results: list[bytes] = []
     size = 0

@@ -98,7 +98,8 @@ class ReadWithoutSync(Rule):
                 self._written(client, exchange, asked)
 
     def event(self, client: Client, entry: Entry) -> None:
-        """Forget the reads of a znode whose event the client gets: the client knows that they are old."""
+        """Forget the reads of a znode when the client gets an event of the znode, because the client then
+        knows that the reads are old."""
         for op in READS:
             self._reads[client.id].pop((op, entry.path or ""), None)
 
@@ -131,7 +132,8 @@ class ReadWithoutSync(Rule):
             self._refusals.add(client, asked.path, harm)
 
     def _harm(self, client: Client, path: str, what: str, ops: list[str], *, found: bool) -> _Harm | None:
-        """Return the harm if the last read of a client has missed the last write, of another client.
+        """Return the harm if the last read of a client has missed the last write and the write was made by
+        another client.
 
         :param ops: the operations of the reads that count.
         :param found: the result of a read that misleads the client: whether the znode was found.

@@ -16,8 +16,8 @@ T = TypeVar("T")
 class Refusals(Generic[T]):
     """Remembers refused writes.
 
-    A client that reads the znode or its parent after a refusal decides anew. A client that reads neither in
-    its next 10 requests, or before its session ends, has accepted the refusal.
+    A client that reads the znode or its parent after a refusal makes a new decision. A client that reads
+    neither in its next 10 requests, or before its session ends, has accepted the refusal.
     """
 
     def __init__(self) -> None:

@@ -172,7 +172,9 @@ def test_a_field_in_the_place_of_a_key_is_refused() -> None:
     with EmbeddedServer() as server:
         wrong = ask(server.url, "/servers", {"config": {"ensemble": 3}})
         assert wrong["status"] == 400
-        assert wrong["detail"].startswith("config: ensemble is no key of zoo.cfg; it stands beside config")
+        assert wrong["detail"].startswith(
+            "config: ensemble is not a key of zoo.cfg; it belongs beside config"
+        )
 
 
 def test_faults_holds_snapshots_and_names_over_http(ensemble: EmbeddedEnsemble, at: Clients) -> None:

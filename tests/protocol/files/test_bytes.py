@@ -179,7 +179,7 @@ def test_a_whole_entry_behind_a_damaged_one_is_found_whatever_follows(size: int,
 )
 def test_the_beginning_of_a_log(data: bytes, torn: bool | None) -> None:
     if torn is None:
-        with pytest.raises(FileError, match="it is no log"):
+        with pytest.raises(FileError, match="it is not a log"):
             LogReader(io.BytesIO(data))
     else:
         reader = LogReader(io.BytesIO(data))

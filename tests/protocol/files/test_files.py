@@ -154,7 +154,7 @@ def test_a_part_that_says_it_expands_to_very_much_is_not_expanded() -> None:
     pytest.importorskip("cramjam", reason="the extra 'snappy' is not installed")
     part = b"\xff\xff\xff\xff\x07" + bytes(100)  # 2 GiB, seven bits in each byte
     head = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
-    with pytest.raises(FileError, match="longer than any writer makes it"):
+    with pytest.raises(FileError, match="longer than the longest part of any writer"):
         SnapshotReader(io.BytesIO(head + struct.pack(">i", len(part)) + part))
 
 
@@ -307,7 +307,7 @@ def test_a_snapshot_that_cannot_be_read_matters_if_nothing_makes_up_for_it() -> 
     assert state(files.restore().image) == STATES[-1]
     assert [line for line in files.told if line.startswith("snapshot.5, byte ")]
     files.files["log.1"] = log(MADE[:3])
-    with pytest.raises(Damaged, match=r"snapshot\.5, .*the logs do not go so far"):
+    with pytest.raises(Damaged, match=r"snapshot\.5, .*the logs end earlier"):
         files.restore()
     found = files.restore(repair=True)
     assert (state(found.image), found.aside) == (STATES[3], ["snapshot.5"])

@@ -77,7 +77,7 @@ def test_a_directory_gets_a_folder_with_a_snapshot(tmp_path: Path, made: str) ->
     assert found == folder / "snapshot.c"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert state(image_at(tmp_path / made)) == state(tree)
-    with pytest.raises(FileExistsError, match="version-2 holds data already"):
+    with pytest.raises(FileExistsError, match="version-2 already contains data"):
         write_image(tree, f"{tmp_path}/{made}")
 
 

@@ -21,7 +21,7 @@ def frame(body: bytes) -> bytes:
 
 BEGINNINGS = [
     (b"GET / HTTP/1.1\r\n\r\n", "it does not speak the ZooKeeper protocol: it began with b'GET '"),
-    (frame(bytes(8)), "its first message is no ConnectRequest"),
+    (frame(bytes(8)), "its first message is not a ConnectRequest"),
     (frame(r.ConnectRequest(0, 2**62, 10_000, 0, bytes(16)).encode()), "it has seen zxid 0x4000000000000000"),
 ]
 REQUESTS = [

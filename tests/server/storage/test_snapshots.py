@@ -101,7 +101,7 @@ def test_a_file_without_an_end_is_not_read(tmp_path: Path, name: str) -> None:
         place = folder / name
         place.unlink(missing_ok=True)
         make(place)
-        with pytest.raises(StorageError, match=f"cannot read .*{name}: it is no regular file"):
+        with pytest.raises(StorageError, match=f"cannot read .*{name}: it is not a regular file"):
             world(tmp_path)
 
 

@@ -316,8 +316,8 @@ async def test_the_bodys_own_error_comes_first() -> None:
     ("arguments", "message"),
     [
         ({"op": "make"}, "unknown op 'make'; there are: .*create.*set_data"),
-        ({"op": "auth"}, "no request that passes the engine"),
-        ({"op": ["create", "createSession"]}, "no request that passes the engine"),
+        ({"op": "auth"}, "not a request that passes the engine"),
+        ({"op": ["create", "createSession"]}, "not a request that passes the engine"),
         ({"action": "explode"}, "when is 'before' or 'after', action is 'disconnect'"),
         ({"when": "during"}, "when is 'before' or 'after'"),
         ({"action": "error"}, "needs error="),
