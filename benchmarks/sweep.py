@@ -42,6 +42,7 @@ from pyzk.server.sweep.programs.command import main as pyzk_sweep
 from pyzk.server.sweep.programs.subject import Programs
 from pyzk.server.sweep.run import InProcess, Scenario, run
 from tests.server.sweep import bugs
+from tests.server.sweep.programs.test_found import BARRIER, compiled
 from tests.server.sweep.test_recipes import KNOWN, RECIPES
 from tests.server.sweep.test_sweep import SMALL, every_outcome, outcomes_that_differ
 from tests.server.sweep.test_threads import crossed_locks as kazoo_hang
@@ -237,6 +238,29 @@ class Figures:
                 f"{1000 * median(orders):.0f} ms without a fault ({limit} ms, median of {len(orders)}); "
                 f"{1000 * median(cells):.0f} ms with a fault (median of {len(cells)})",
             )
+
+    def curator(self) -> Iterator[tuple[str, str]]:
+        """Two of Curator's recipes: the real time of the sweep that finds what is wrong."""
+        for name, options in (
+            ("CuratorLeaderLatch", ("--faults", "restart-empty")),
+            ("CuratorDoubleBarrier", BARRIER),
+        ):
+            with TemporaryDirectory() as folder:
+                try:
+                    command = compiled(Path(folder), name)
+                except pytest.skip.Exception as missing:
+                    yield name, f"not measured: {missing}"
+                    continue
+                file = Path(folder, "report.json")
+                began = time.monotonic()
+                with redirect_stdout(io.StringIO()):
+                    pyzk_sweep(
+                        ["--clients", "a", "--orders", "none", "--json", str(file), *options, "--", *command]
+                    )
+                report, seconds = json.loads(file.read_text()), time.monotonic() - began
+            words = "; ".join(each["detail"] for each in report["findings"]) or "nothing"
+            cells = f"{len(report['bad_cells'])} of {report['cells']} cells"
+            yield name, f"{words}: {cells} in {seconds:.0f} s (30 s)"
 
     def unused(self) -> Iterator[tuple[str, str]]:
         """What is loaded where nothing is swept."""
