@@ -5,8 +5,8 @@ The rules:
 * A connection has identities: its address (``ip``), the identities of its auth packets (``digest``,
   ``super``), the subject of its TLS certificate (``x509``), and the user of its SASL login (``sasl``).
 * An operation needs one bit of permission on one znode. It is allowed if an entry of the ACL has the bit and
-  matches one of the identities. The identity ``super`` may do everything. If the settings skip ACLs, every
-  client may do everything.
+  matches one of the identities. The identity ``super`` may do everything. If the settings switch ACLs off,
+  every client may do everything.
 * An ACL that a client sets must not be empty, and each entry must be valid in a scheme that is switched on.
   Duplicates are dropped. An ``auth`` entry is replaced by the identities of the client that sets the ACL.
 * The open ACL (everyone may do everything) is one object: callers compare an ACL with it by ``is`` before
@@ -33,8 +33,8 @@ SUPER: Final = Id("super", "")
 
 MAX_IDENTITIES = 32
 MAX_IDENTITIES_SIZE = 2**16
-"""The largest number of identities of one connection, and the largest number of their characters. Each check
-reads all identities, and each ``auth`` entry of an ACL stores all of them."""
+"""The largest number of identities of one connection, and the largest number of characters of all these
+identities. Each check reads all identities, and each ``auth`` entry of an ACL stores all of them."""
 
 _ADMIN = Perms.ADMIN.value
 _ALL_SASL = "super"
@@ -87,8 +87,8 @@ class WrongEnsembleError(AuthFailedError):
 
 
 class AccessControl:
-    """The access rules of one server: the identities that an auth packet earns, the entries that an ACL may
-    hold, and the permissions that an ACL gives to identities."""
+    """The access rules of one server: the identities that a client gets by an auth packet, the entries that
+    are valid in an ACL, and the permissions of identities."""
 
     def __init__(self, settings: Settings) -> None:
         self._skip = settings.skip_acl
@@ -109,7 +109,7 @@ class AccessControl:
     # --- identities -------------------------------------------------------------------------------
 
     def authenticate(self, scheme: str | None, auth: bytes | None, peer: str) -> list[Id]:
-        """Return the identities that an auth packet earns.
+        """Return the identities that a client gets by an auth packet.
 
         :raises AuthFailedError: the scheme is unknown or refuses the credentials.
         """
@@ -241,7 +241,7 @@ class AccessControl:
         return stored
 
     def _resolve(self, acl: tuple[ACL, ...], mine: tuple[Id, ...], path: str) -> tuple[ACL, ...]:
-        """Return the ACL as :meth:`validate`, but not yet in the form for znodes.
+        """Return the same ACL as :meth:`validate`, but not yet in the form for znodes.
 
         :param mine: the identities that replace an ``auth`` entry.
         """
@@ -291,11 +291,11 @@ class AccessControl:
 
 
 def _compare_nulls(acl: Sequence[ACL], path: str) -> None:
-    """Look for entries that the real server fails to compare when it drops duplicates. Such an entry has a
-    null scheme and comes after an entry with the same permissions; or such an entry has a null id and comes
+    """Refuse an ACL if the real server fails to compare two of its entries. The real server fails at an entry
+    with a null scheme after an entry with the same permissions. It also fails at an entry with a null id
     after an entry with the same permissions and the same scheme.
 
-    :raises MarshallingError: there is such an entry.
+    :raises MarshallingError: the ACL is refused.
     """
     if all(entry.id.scheme is not None and entry.id.id is not None for entry in acl):
         return
@@ -347,7 +347,7 @@ def _ip_valid(wanted: str) -> bool:
 
 
 def _ip_network(wanted: str) -> tuple[int, int, int] | None:
-    """Return the width of an address in bits, the number of low bits that do not matter, and the address
+    """Return the width of an address in bits, the number of low bits that are ignored, and the address
     without these bits; None if ``wanted`` is not an ``ip`` id. A plain address is a network of one
     address."""
     return _parse_network(wanted) if len(wanted) <= _LONGEST_NETWORK else None

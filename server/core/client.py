@@ -34,10 +34,11 @@ class Client(Hashable, Protocol):
         """End the connection because of the client's input, and log the reason as a warning."""
 
     def fail(self) -> None:
-        """End the connection because of the exception that is being handled. This method raises nothing."""
+        """End the connection because of the present exception. This method raises nothing."""
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
-        """Return whether other clients must be served before the next step of an operation of this client.
+        """Return whether the turn of this client is over. Then other clients must be served before the next
+        step of its operation.
 
         If this method never returns True, every request is processed to its end.
 

@@ -10,8 +10,8 @@ from .znode import Znode, items_below
 
 
 def differences(before: Znode, after: Znode) -> Iterator[Change]:
-    """Yield the changes that lead from the tree below one root to the tree below another: deletes, creates
-    and new data."""
+    """Yield the changes that make the tree below one root equal to the tree below another root: deletes,
+    creates and new data."""
     old, new = dict(items_below("", before)), dict(items_below("", after))
     old["/"], new["/"] = before, after
     yield from changes_at({**new, **old}, old.get, new.get)
@@ -20,9 +20,9 @@ def differences(before: Znode, after: Znode) -> Iterator[Change]:
 def changes_at(
     paths: Iterable[str], before: Callable[[str], Znode | None], after: Callable[[str], Znode | None]
 ) -> Iterator[Change]:
-    """Yield the changes that lead from one tree to another at some paths.
+    """Yield the changes that make one tree equal to another tree at some paths.
 
-    :param paths: the paths, each of them once.
+    :param paths: the paths, without duplicates.
     :param before: returns the znode at a path of the first tree, or None.
     :param after: returns the znode at a path of the second tree, or None.
     """
@@ -59,7 +59,7 @@ def _there(node: Znode | None) -> Znode:
 def differing(before: Znode, after: Znode) -> Iterator[str | None]:
     """Yield the paths at which two trees differ, and None for each equal znode.
 
-    :param before: a tree that may change meanwhile; the paths of these changes may be missing.
+    :param before: a tree that may change meanwhile. The paths of these changes may be missing in the result.
     """
     yield "/" if _is_other(before, after) else None
     waiting: list[tuple[str, Znode | None, Znode | None]] = [("", before, after)]

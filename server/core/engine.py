@@ -4,16 +4,17 @@ The engine connects requests, sessions and time. :mod:`.transactions` applies th
 semantics.md is the model. :mod:`.operations` lists all operations. The rules:
 
 * One request is processed to its end before the next one starts. This gives ZooKeeper's total order. So
-  nothing here awaits. (A request that reads very many things is done in steps, see :mod:`.operations.long`.
-  A write is never done in steps.)
+  nothing here awaits. A read of very many znodes is done in steps (:mod:`.operations.long`). A write is never
+  done in steps.
 * A write takes one zxid, also if it is refused. A request that cannot be decoded takes no zxid.
 * A write has a resolver (:mod:`.operations.writes`), which validates it against the tree and resolves it to
   an effect. The engine applies the effect, notifies the watchers and records it in the history. An effect
   cannot fail, and watchers are notified only after it is applied.
 * Watchers are notified before the reply is returned: a client gets an event before any reply that could
   reveal the change. The ACL of the znode decides which watchers are notified.
-* A bug or a lack of memory ends only the request in which it happened. A read is answered with an error. A
-  write raises the exception, because it is unknown how much of the write was done.
+* A bug or a lack of memory ends only the request in which it happened. If the request is a read, the answer
+  is an error. If the request is a write, the exception is raised, because nobody can say how much of the
+  write was done.
 * The engine uses no socket and no clock. Callers pass the time, in whole ms of a monotonic clock. All times
   are in ms; wall-clock times are ms since the epoch.
 """
@@ -55,7 +56,8 @@ if TYPE_CHECKING:
     from .sasl import Login
 
 _EXPIRED = 1000
-"""The largest number of expired sessions that are looked up together: other clients are served in between."""
+"""The largest number of expired sessions that are ended in one step. Other clients are served between two
+steps."""
 
 _LENGTH = struct.Struct(">i").pack
 
@@ -103,8 +105,8 @@ class Engine(Transactions):
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
-        """Return the time, in ms, at which to call :meth:`advance`; :data:`.sessions.NEVER` if nothing will
-        be due."""
+        """Return the time in ms at which :meth:`advance` must be called; :data:`.sessions.NEVER` if no work
+        is planned."""
         return self._now if self.watches.unswept else self._next_due()
 
     def _next_due(self) -> int:
@@ -222,7 +224,7 @@ class Engine(Transactions):
         return self._served.get(session.id)
 
     def expire(self, session: Session, now: int) -> None:
-        """End a session as at its timeout."""
+        """End a session as if its timeout were over."""
         self._set_time(now)
         self.zxid += 1
         self.stats.sessions_expired += 1
@@ -334,7 +336,7 @@ class Engine(Transactions):
         return self.zxid, MarshallingError.code, b""
 
     def authenticate(self, client: Client, packet: AuthPacket, peer: str) -> None:
-        """Add the identities that an auth packet earns.
+        """Add the identities that the client gets by an auth packet.
 
         :raises AuthFailedError: the packet is refused.
         """

@@ -1,9 +1,9 @@
 """Unexpected exceptions. Each exception ends only the connection, timer or task in which it happened, and the
 log gets one traceback.
 
-A lack of memory is such an exception. A lack of memory ends the process in two cases: if no code of the
-server can handle it, for example inside of trio; and if a transaction may be in the tree but not in the log
-of ``--data``.
+A lack of memory is such an exception. A lack of memory ends the process in two cases. First, no code of the
+server can handle the exception, for example inside of trio. Second, a transaction may be in the tree but not
+in the log of ``--data``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..logger import logger
 
 
 class OutOfMemory(BaseException):
-    """Memory ran out in the middle of a transaction that must be in a log. No handler for the errors of one
+    """Memory ran out in the middle of a transaction of a server with a log. No handler for the errors of one
     client catches this exception, because the server must answer nothing more."""
 
 

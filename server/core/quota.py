@@ -4,22 +4,23 @@ The rules:
 
 * A quota on the path P is two znodes. Clients write ``/zookeeper/quota<P>/zookeeper_limits``. Beside it is
   ``zookeeper_stats``, whose text the server keeps up to date.
-* A change counts only for the deepest quota on the way to its path, never for the quotas above that one.
-* A resolver checks a write against the usage before the write. A hard limit refuses the write if the
-  settings enforce quotas. A soft limit is only logged, once for each quota.
-* A multi is checked against the usage before the multi. The multi is counted as a whole when it is
-  committed.
+* A change counts only for the deepest quota at its path or above its path. The change never counts for a
+  higher quota.
+* A single write is checked against the usage before the write. A hard limit refuses the write if the settings
+  enforce quotas. A soft limit is only logged, once for each quota.
+* Each write of a multi is checked against the usage before the multi. The multi is counted as a whole when it
+  is committed.
 * The counted usage depends only on the tree and the effects. So a tree that replays the effects has the same
   texts.
 
 The costs:
 
 * The text of a limits znode or stats znode is parsed when it is written, not when its numbers are needed.
-* A change walks down the quotas on the way to its path, name by name. The walk ends if there is no deeper
-  quota. The number of quotas does not matter.
-* The subtree of P is counted once, when the stats of P are created. This takes 0.1 us for each znode. From
-  then on each change below P is added to this count as long as P has limits or stats. One pass counts all
-  subtrees that one multi needs.
+* For each change the quota is found by a walk along the names of the path. The walk ends where no deeper
+  quota exists. The number of quotas does not matter.
+* The subtree of P is counted once, when the stats of P are created. This takes 0.1 us for each znode. Later
+  each change below P is added to this count, as long as P has limits or stats. One pass counts all subtrees
+  that one multi needs.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class Quotas:
         self.used = False
 
     def move(self, find: Callable[[str], Znode | None], write: Callable[[Znode, bytes], None]) -> None:
-        """Become the quotas of another tree, which has taken over the znodes of the first tree."""
+        """Attach these quotas to another tree, which has taken over the znodes of the first tree."""
         self._find, self._write_usage = find, write
 
     # --- what the tree reports ---------------------------------------------------------------------------
@@ -148,8 +149,8 @@ class Quotas:
             self._book()
 
     def hold(self) -> None:
-        """Count no change until :meth:`release` or :meth:`drop`. A multi is checked against the usage before
-        the multi, and its changes may be undone."""
+        """Count no change until :meth:`release` or :meth:`drop`. This is called before a multi, because a
+        multi is checked against the usage before the multi. Also, the changes of a multi may be undone."""
         self._held = True
 
     def release(self) -> None:

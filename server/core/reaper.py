@@ -6,7 +6,7 @@ All times are whole ms. The rules:
   2 ms. Between two steps is a pause of 10 ms, so that no client waits.
 * A container is deleted if it has no children now but had a child before. If the settings say so, a container
   that never had a child is deleted after some time.
-* A TTL znode without children is deleted if the last write to it is longer ago than its TTL.
+* A TTL znode without children is deleted if its TTL has passed since the last write to it.
 * The reaper returns the paths one by one, at most as many per minute as the settings allow. The engine
   deletes the znode, unless the znode has changed meanwhile.
 * While there are no containers and no TTL znodes, there are no checks. The times of later checks do not move.
@@ -67,8 +67,8 @@ class Reaper:
         return bool(self.tree.containers or self.tree.ttl_nodes)
 
     def idle_until(self, now: int) -> None:
-        """Leave out the checks until ``now`` if there are no znodes to check. The times of later checks do
-        not move."""
+        """If there are no znodes to check, skip the checks that are due until ``now``. The times of later
+        checks do not move."""
         if not self._queue and not self._unseen and not self._has_candidates():
             self._skip_to(now)
 

@@ -1,15 +1,16 @@
 """Copying and replacing a whole tree in steps, while clients continue to read and write. The rules:
 
-* Most functions here are generators that yield after each bounded piece of work: some 50 znodes, or the names
-  of one znode's children (3.4 ms for 200,000 names, measured). The caller serves other clients between two
-  steps.
+* Most functions here are generators that yield after each bounded piece of work. A piece is about 50 znodes,
+  or the names of the children of one znode. 200,000 names take 3.4 ms. The caller serves other clients
+  between two steps.
 * A copy is exact: the copy is equal to the tree at the last zxid before the generator returns. The tree may
   change while it is copied. :class:`Touched` notes the changed paths. They are copied again, until the rest
   is so small that one step copies it.
 * A replacement is made beside the served tree. Until the last step clients see and write the old tree. The
   last step is one transaction: the engine takes over the new tree, and watchers are notified. The time of the
-  last step depends on the number of events, and on the number of paths that differ or the number of paths
-  with watches, whichever is lower. With recursive watches the time depends on all paths that differ.
+  last step depends on the number of events. It also depends on the lower of two numbers: the number of paths
+  that differ, and the number of paths with watches. With recursive watches the time depends on all paths that
+  differ.
 * If another caller replaces the tree meanwhile, :class:`TreeReplaced` is raised, and the caller begins again.
 * Each znode of an old tree takes time to free, so :func:`dismantle` frees the tree in steps.
 """
@@ -266,13 +267,14 @@ def replace(
     zxid: int,
     about_to: Callable[[], object] = lambda: None,
 ) -> Znode:
-    """Give an engine the prepared tree, in one transaction. Watches fire for the differences.
+    """Replace the tree of an engine by the prepared tree, in one transaction. Watches fire for the
+    differences.
 
     :param touched: the notes of all changes since :func:`prepare` was called.
     :param zxid: a zxid; no client has seen a later zxid.
-    :param about_to: called when nothing can stop the replacement any more.
+    :param about_to: a function that is called as soon as the replacement cannot fail any more.
     :returns: the root of the tree that was replaced, for :func:`dismantle`.
-    :raises TreeReplaced: the whole tree was replaced meanwhile; then nothing was done.
+    :raises TreeReplaced: the whole tree was replaced meanwhile. Then this function has changed nothing.
     """
     before, after = engine.tree, replacement.tree
     for path in touched.take(before):

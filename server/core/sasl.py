@@ -11,11 +11,11 @@ The rules:
 * The checks are in the order of the real server, because the first check that fails decides which of the two
   errors is raised.
 * A login of an unknown user takes as long as a login of a known user, and proofs are compared in constant
-  time. So neither the time nor the answer reveals which names exist.
+  time. So neither the time nor the answer reveals the existence of a user.
 
-In two cases this server is safe and the real server is not (semantics.md section 16): a user whose name has
-the form ``user@REALM`` gets no other name by an ``authzid``, and an unknown user never has another user's
-password.
+In two cases this server is safe and the real server is not (semantics.md section 16). A user with a name of
+the form ``user@REALM`` gets no other name by an ``authzid``. An unknown user never has the password of
+another user.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _ONCE: Final = (
     *("username", "realm", "nonce", "cnonce", "nonce-count", "qop", "digest-uri", "response"),
     *("maxbuf", "charset", "cipher", "authzid", "auth-param"),
 )
-"""The directives that the real server refuses if they come twice. It does not refuse a second ``nc``."""
+"""The directives that may not occur twice, as in the real server. It does not refuse a second ``nc``."""
 _GSSAPI: Final = b"\x60"
 """The first byte of a GSSAPI token (RFC 2743)."""
 _NOBODY: Final = "nobody's password"
-"""The text that is hashed in place of a password if the user does not exist."""
+"""The text that is hashed in place of a password for a user that does not exist."""
 
 
 class Login:

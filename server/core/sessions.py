@@ -58,8 +58,8 @@ class SessionTracker:
 
     :ivar local: the ids of sessions that no other server of the ensemble knows.
     :param tick: the tick in ms.
-    :param first_id_ms: the time in ms from which session ids are made, so that a restarted server does not
-        use ids of the server before it.
+    :param first_id_ms: the time in ms from which session ids are made. So a restarted server never uses an id
+        from before its restart.
     :param password_of: makes the password of a new session from its id.
     """
 
@@ -98,8 +98,9 @@ class SessionTracker:
         self.touch(session, now)
 
     def restore(self, session_id: int, timeout: int, now: int) -> Session:
-        """Continue a session of an earlier server. The whole timeout of the session begins at ``now``. The
-        password is the password that the real server would compute. No new session gets the same id.
+        """Continue a session from before a restart of the server. The whole timeout of the session begins at
+        ``now``. The password is the password that the real server would compute. No new session gets the same
+        id.
 
         :param timeout: the timeout in ms.
         :param now: the present time in ms.
@@ -172,8 +173,8 @@ def computed_password(session_id: int) -> bytes:
 
 
 class RandomPool:
-    """Random bytes of the system. Each system call draws 1,024 bytes, because the call costs more than the
-    bytes do."""
+    """Random bytes of the system. One system call reads 1,024 bytes, because a call takes more time than the
+    bytes."""
 
     def __init__(self) -> None:
         self._left = b""

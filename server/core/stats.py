@@ -4,7 +4,7 @@ rules:
 * Figures are whole numbers: counts, bytes, ms. ``srst`` resets all of them together.
 * A request is counted by its latency, in one of the two histograms. So the number of requests is the sum of
   the two counts. Nearly all latencies are 0 ms. A histogram counts latencies of 0 ms in one number
-  (``zeros``), to which hot paths may add directly.
+  (``zeros``). Frequent code may add to this number directly.
 * This module keeps no figure that the tree, the sessions or the watches can give.
 """
 
@@ -46,7 +46,7 @@ class Summary:
 class Histogram:
     """Whole numbers, counted by value, with percentiles.
 
-    :ivar zeros: how often the value 0 came, which is the most frequent value; a caller may add to this count.
+    :ivar zeros: the count of the value 0, which is the most frequent value. A caller may add to this count.
     """
 
     __slots__ = ("_counts", "zeros")
@@ -76,7 +76,8 @@ class Histogram:
         return summary
 
     def percentile(self, share: float) -> int:
-        """Return the least value that is not exceeded by ``share`` (0 to 1) of all values."""
+        """Return the smallest value that at least the part ``share`` (0 to 1) of all values does not
+        exceed."""
         counts = self.counts()
         left = share * sum(counts.values())
         for value, count in counts.items():
@@ -87,8 +88,8 @@ class Histogram:
 
 
 class Outcomes:
-    """The counters of an action with a limit of its rate: how often the limit has refused the action, and how
-    often the action has failed."""
+    """The counters of an action with a limit of its rate: the number of refusals by the limit, and the number
+    of failures."""
 
     __slots__ = ("failed", "limited")
 
@@ -159,7 +160,7 @@ class ServerStats:
 
     @property
     def packets_received(self) -> int:
-        """The number of all frames that came."""
+        """The number of all received frames."""
         return self.requests + self.more_received
 
     @property

@@ -1,8 +1,8 @@
 """Transactions. A transaction takes a zxid, changes the tree, is recorded in the history, and its watchers
 are notified.
 
-This module is the lower half of the engine. It knows no requests and no sessions, except the id of a
-transaction's session. The rules are at the head of :mod:`.engine`.
+This module is the lower half of the engine. This module uses no requests and no sessions, except the session
+id of a transaction. The rules are at the head of :mod:`.engine`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ NO_REQUEST = bytes(8)
 
 
 NotePart: TypeAlias = Callable[[type[Effect], Any, Znode, Any], object]
-"""A function that gets a part of a multi: the kind and the fields of its effect, the znode of the path, and
-the znode that was changed."""
+"""A function that is called with a part of a multi: the kind and the fields of its effect, the znode at its
+path, and the changed znode."""
 
 
 class TransactionLog(Protocol):
-    """Keeps all transactions in files. The methods have the arguments of the methods of
+    """The log that keeps all transactions in files. The methods have the arguments of the methods of
     :class:`Transactions` that have the same names."""
 
     def written(
@@ -53,8 +53,8 @@ class TransactionLog(Protocol):
     def record(self, effect: AnyEffect, session_id: int, request: bytes) -> None: ...
     def write_failed(self, error: Exception) -> None: ...
     def write(self) -> None:
-        """Hand all transactions so far to the kernel. This comes before any output that could reveal them, so
-        that no reply and no event reveals a transaction that a killed server would have lost.
+        """Write all transactions so far to the kernel. This is called before replies and events are sent. So
+        no client sees a transaction that is lost if the server is killed.
 
         :raises JournalFailed: that is impossible, and the server must answer nothing.
         """
@@ -112,7 +112,7 @@ class Transactions:
         self.is_recorded = self.log is not None or self.has_history
 
     def keep_log(self, log: TransactionLog) -> None:
-        """Keep all transactions in a log from now on."""
+        """Write all later transactions to a log."""
         self.log = log
         self.is_recorded = True
         self.written = log.written
@@ -182,8 +182,8 @@ class Transactions:
         return effect
 
     def write_failed(self, error: Exception) -> None:
-        """End the process if an unexpected exception in the middle of a transaction makes the tree and the
-        log differ. Without a log this does nothing.
+        """End the process if an unexpected exception comes in the middle of a transaction, because then the
+        tree and the log may differ. Without a log this does nothing.
 
         :raises OutOfMemory: the tree may have a change that the log will not have.
         """

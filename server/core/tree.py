@@ -6,7 +6,7 @@ The tree does not know when sessions end, and knows no permissions, watches or s
   (:mod:`.operations.writes`) has made all checks before. :meth:`DataTree.replay` applies a whole Txn.
 * Equal trees stay equal if the same Txns are applied to them. An effect changes more than its znode: the
   parent's counters, the lists of ephemerals, containers and TTL znodes, sizes, the texts of quotas. All these
-  changes depend only on the tree and the effect.
+  changes are determined by the tree and the effect.
 * Between :meth:`DataTree.begin` and :meth:`DataTree.commit` or :meth:`DataTree.roll_back`, the journal notes
   how to undo each change. A multi is applied in this way, effect by effect.
 * A znode holds its children by their bare names. A look-up walks along the names of the path. To save memory,
@@ -48,7 +48,8 @@ _STEP = 100
 _FOUND = 4096
 """The largest number of znodes that are remembered by path: the look-up of a busy znode needs no walk."""
 _LONGEST_FOUND = 1000
-"""The length in characters of the longest path that is remembered, because a path can have a megabyte."""
+"""The length in characters of the longest remembered path. This saves memory, because a path can have a
+megabyte."""
 
 
 class _Found(dict[str, Znode]):
@@ -108,7 +109,7 @@ class DataTree:
             pass
 
     def starting(self, root: Znode) -> Iterator[None]:
-        """Become the tree below a root, in steps."""
+        """Make this tree the tree below a root, in steps."""
         self._found.clear()
         self._found.top = Children(0)
         self._found.top[""] = root
@@ -140,7 +141,7 @@ class DataTree:
         self.quotas.move(self.find, self._write_usage)
 
     def adopt(self, root: Znode) -> None:
-        """Become the tree below another root, which nobody else uses. All lists, sizes and quotas are
+        """Make this tree the tree below another root, which nobody else uses. All lists, sizes and quotas are
         computed again."""
         self._start(root)
 
@@ -231,7 +232,8 @@ class DataTree:
         self.change(SetData, (CONFIG_PATH, data, version), self.nodes[CONFIG_PATH], zxid, time)
 
     def leave_out(self, owner: int) -> None:
-        """Remove the ephemerals of a session, as if they had never been copied. No counter changes."""
+        """Remove the ephemerals of a session without a transaction, as if they had not been copied. No
+        counter changes."""
         for path in tuple(self.ephemerals.get(owner, ())):
             parent = self.nodes[paths.parent(path)]
             assert parent.children is not None
@@ -376,7 +378,7 @@ class DataTree:
 
 
 _UNDO_SET_DATA = DataTree._undo_set_data
-"""A name of the module, because its look-up takes a third of the time of a class attribute."""
+"""This is a name of the module and no class attribute, because its look-up takes a third of the time."""
 
 _CHANGES: dict[type[Effect], Callable[[DataTree, Any, Znode, int, int], Znode]] = {
     Create: DataTree._create,

@@ -126,11 +126,11 @@ class CloseSession:
 class Replace:
     """The whole tree was replaced.
 
-    :ivar root: the root of the new tree. Neither this znode nor a znode below it may change, because each
+    :ivar root: the root of the new tree. This znode and all znodes below it must not change, because each
         server makes its own copy.
     :ivar gone: the ids of sessions that are over. Their ephemerals are left out.
-    :ivar copies: copies of the new tree that were made before. A server takes one of them from the list; if
-        the list is empty, the server makes a copy.
+    :ivar copies: copies of the new tree that were made before. A server removes one copy from the list and
+        uses it. If the list is empty, the server makes a copy.
     """
 
     root: Znode

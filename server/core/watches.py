@@ -39,7 +39,7 @@ STANDARD = 1
 PERSISTENT = 2
 RECURSIVE = 4
 NULL_PATH = "null"
-"""The key for watches on a null path. No znode has this path, and Java prints null as this word."""
+"""The key for watches on a null path. No znode has this path. Java prints this word for null."""
 ANY_MODE = STANDARD | PERSISTENT | RECURSIVE
 _ONCE = frozenset(modes for modes in range(ANY_MODE + 1) if modes & STANDARD)
 _STEP = 1000
@@ -86,10 +86,11 @@ class Notification:
 
 
 class WatchManager(Generic[W]):
-    """The watches of all connections. A watcher is any hashable object, and the manager only returns it.
+    """The watches of all connections. A watcher is any hashable object. The manager only stores and returns
+    watchers.
 
-    :ivar watchers: each watcher with the paths at which it may have entries. While this dict is empty, writes
-        need no look-up.
+    :ivar watchers: each watcher with the paths at which it may have entries. As long as this dict is empty,
+        writes need no look-up.
     """
 
     def __init__(self) -> None:
@@ -289,8 +290,8 @@ class WatchManager(Generic[W]):
                     del self.watchers[watcher]
 
     def forget(self, watcher: W) -> None:
-        """Drop all watches of a connection that has ended. If it has entries at more than 1,000 paths, the
-        entries get no events any more, and :meth:`sweep` removes them."""
+        """Drop all watches of a connection that has ended. If the connection has entries at more than 1,000
+        paths, its entries get no events any more, and :meth:`sweep` removes them."""
         paths = self.watchers.pop(watcher, None)
         if paths:
             self._over[watcher] = paths
@@ -376,7 +377,7 @@ def _above(path: str) -> Iterator[str]:
 
 def _marks(path: str) -> list[int]:
     """Return a number for each path from the root down to ``path``. Equal paths have equal numbers. Two
-    different paths almost never have equal numbers. A number is made of the number before it and a name, so
-    one pass over the path makes all numbers."""
+    different paths almost never have equal numbers. The number of a path is made from the number of its
+    parent and from its name. So one pass over the path makes all numbers."""
     mark = 0
     return [mark := hash((mark, name)) for name in path.rstrip("/").split("/")]

@@ -2,8 +2,9 @@
 
 The stored fields differ from the fields on the wire in three cases:
 
-* ``cversion`` counts creations and deletions of children. Its value is twice the number of all children that
-  were created, less the number of present children. Only :meth:`Znode.packed_stat` computes it.
+* ``cversion`` counts creations and deletions of children. The cversion on the wire is twice the number of all
+  children that were created, minus the number of present children. Only :meth:`Znode.packed_stat` computes
+  it.
 * ``pzxid`` is stored with the children (:attr:`Children.changed`). A znode that never had a child stores no
   pzxid, and its Stat shows its czxid. Each creation or deletion of a child sets pzxid in the tree
   (:meth:`.tree.DataTree.change`), also a deletion by the reaper.
@@ -133,7 +134,7 @@ class Znode:
 
     @property
     def pzxid(self) -> int:
-        """The zxid of the last creation or deletion of a child; before the first child the czxid of the
+        """The zxid of the last creation or deletion of a child. Before the first child it is the czxid of the
         znode. It is the pzxid of the Stat."""
         pzxid: int = _PZXID(self.packed_stat())[0]
         return pzxid
@@ -154,8 +155,8 @@ class Znode:
         return self.owner & MAX_TTL if _TTL_MARK - 2**64 <= self.owner < 0 else None
 
     def packed_stat(self) -> bytes:
-        """Return the 68 bytes of a :class:`~pyzk.protocol.records.Stat`. The znode keeps them until its next
-        change."""
+        """Return the 68 bytes of a :class:`~pyzk.protocol.records.Stat`. The znode keeps these bytes until
+        its next change."""
         stat = self.packed
         if stat is None:
             children, data, owner = self.children, self.data, self.owner

@@ -1,5 +1,5 @@
-"""A pretend ensemble: several servers in one process. Each has its own tree, and they share one log
-(ensemble.md).
+"""A pretend ensemble: several servers in one process. Each server has its own tree, and all servers share one
+log (ensemble.md).
 
 A pretend ensemble does not make data safer, because all its servers end with the process. It shows tests what
 clients can see of several servers: a server that lags, a server that is cut off, a leader that is lost. This
@@ -7,7 +7,7 @@ package uses no sockets and no clock, except :mod:`.host`. Callers pass the time
 
 * :mod:`.ensemble`: the whole ensemble: its servers, its timers, and the controls of a test.
 * :mod:`.timing`: the times of an election and of silence. :mod:`.host`: the servers on the network.
-* :mod:`.elections`: the choice of the next leader. :mod:`.reconfig`: the allowed changes of the members.
+* :mod:`.elections`: chooses the next leader. :mod:`.reconfig`: the allowed changes of the members.
 * :mod:`.leader`: the part of the leader: it prepares writes, gives zxids, and keeps the clocks of sessions.
 * :mod:`.member`: the place of a server in the ensemble: its role, its link to the leader, its reports.
 * :mod:`.engine`: the engine of a server: its tree, its watches, and the requests that wait for the log.

@@ -3,10 +3,10 @@ and decides.
 
 The rules:
 
-* A candidate is a server that votes, with a weight above 0, and that reaches a quorum. The servers of this
-  quorum vote, look for a leader, and have no longer logs than the candidate. The candidate with the longest
-  log wins; of several, the candidate with the highest number. So the leader has all committed entries,
-  because one server of every quorum has each of them.
+* A candidate is a server that votes with a weight above 0 and reaches a quorum. The servers of this quorum
+  vote, and look for a leader. None of them has a longer log than the candidate. The candidate with the
+  longest log wins. If several logs have this length, the candidate with the highest number wins. So the
+  leader has all committed entries, because one server of every quorum has each of them.
 * If the log of a server has a proposed change of the members, this server needs a quorum of the old members
   and a quorum of the new members.
 * The time of the election (:class:`.Timing`) begins when there is such a candidate.
@@ -27,7 +27,7 @@ class Elections:
     """The election of an ensemble.
 
     :ivar due: the time in ms at which the next leader begins; None if no server can lead, or if a server
-        leads.
+        leads already.
     """
 
     def __init__(self, ensemble: EnsembleView) -> None:
@@ -64,8 +64,8 @@ class Elections:
         return [one for one in ends if may_lead(one.number) and self._has_quorum(one, ends)]
 
     def proposed(self, member: Member) -> list[Proposal]:
-        """Return the uncommitted entries of a server's log. All of them are of the server's last epoch,
-        because the server dropped the older ones when it joined this epoch."""
+        """Return the uncommitted entries of a server's log. All these entries are of the last epoch of the
+        server, because the server dropped older entries when it joined this epoch."""
         return [
             proposal
             for proposal in self._ensemble.log.proposed

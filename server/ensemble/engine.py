@@ -1,17 +1,17 @@
-"""The engine of one server. It applies the log to its own tree, answers reads immediately, and answers other
-requests when their entries are applied.
+"""The engine of one server. The engine applies the log to its own tree. It answers reads immediately. It
+answers all other requests when their entries are applied.
 
 The rules (ensemble.md section 0, 3.2 and 2.13):
 
 * A read is answered from the tree of this server, also if other servers know later changes.
-* A write or sync is forwarded to the leader immediately. It is answered when the log of this server has
-  reached its entry.
+* A write or sync is forwarded to the leader immediately. The request is answered when this server has applied
+  the entry of the request.
 * Requests of one session are answered in their order: a read or a ping waits for the answer to an earlier
-  write. Other sessions do not wait. If a client re-attaches here with a new connection, the waiting requests
-  of its session still wait.
+  write. Other sessions do not wait. If a client re-attaches to this server with a new connection, the waiting
+  requests of its session still wait.
 * A transaction is applied, then its watches fire, then its request is answered.
-* The server of the leader checks for each request that the session belongs to this server. At other servers
-  only writes are checked, by the leader. A write that fails this check still takes a zxid.
+* The server of the leader checks for each request that the session belongs to this server. For all other
+  servers the leader checks only writes. A write that fails this check still takes a zxid.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class EnsembleTime(Protocol):
 class MemberView(Protocol):
     """The part of :class:`.member.Member` that the engine uses.
 
-    A request for the leader has the whole :class:`.member.Member`, because the leader uses more of its
-    methods.
+    A request for the leader refers to the whole :class:`.member.Member`, because the leader uses further
+    methods of the member.
     """
 
     @property
@@ -105,7 +105,7 @@ class Waiting:
     :ivar result: the reply; None if the reply is made when it is sent, as for a read or a sync.
     :ivar is_from_elsewhere: whether the session of the request has moved to another server.
     :ivar is_local: whether only this server knows the session of the request.
-    :ivar owns_at: the place of the create of an ephemeral znode that a local session may not own; None if
+    :ivar owns_at: the index of the create of an ephemeral znode that a local session may not own; None if
         there is no such create.
     """
 
@@ -157,7 +157,7 @@ class MemberEngine(Engine):
 
     :ivar waiting: the requests that are not yet answered, by session.
     :ivar outstanding: the number of the waiting requests.
-    :ivar waiting_bytes: the number of bytes of their frames.
+    :ivar waiting_bytes: the number of bytes of the frames of the waiting requests.
     """
 
     def __init__(
@@ -231,13 +231,14 @@ class MemberEngine(Engine):
         return self._forwarding is not None
 
     def answered(self, request: Waiting) -> None:
-        """Send the reply to a request that may be answered. If the turn of the request is not over, or if the
-        request waits for an earlier request, the reply is sent later."""
+        """Send the reply to a request that may be answered. If the request is being forwarded now, or waits
+        for an earlier request, the reply is sent later."""
         if request is not self._forwarding:
             self.drain(request.connection.session_id)
 
     def drain_all(self) -> None:
-        """Send all replies that need not wait any more, also to the client that has its turn now."""
+        """Send all replies that need not wait any more, also the replies to the client that has its turn
+        now."""
         for session_id in list(self.waiting):
             self.drain(session_id)
 
@@ -265,7 +266,8 @@ class MemberEngine(Engine):
         return request
 
     def _read(self, request: Waiting) -> Result:
-        """Answer a read or a sync that need not wait any more, or a write that cannot be decoded."""
+        """Answer a request that need not wait any more. It is a read, a sync, or a write that cannot be
+        decoded."""
         connection, op = request.connection, request.op
         if op == CLOSE_SESSION:
             return self._close_local(connection)

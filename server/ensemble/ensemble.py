@@ -5,7 +5,8 @@ settings of :class:`Timing`.
 
 * If the leader of a server dies, or if the link to the leader is reset, the server closes its clients
   immediately. If the link is silent, the server and the leader notice it after ``sync_limit`` ticks.
-* In each tick a leader checks that a quorum follows it. If not, it closes its clients and looks for a leader.
+* In each tick a leader checks that a quorum follows it. If no quorum follows, the leader closes its clients
+  and looks for a leader.
 * A server without a leader immediately joins a leader that it reaches. If there is no leader, one of the
   servers leads after the time of an election (:mod:`.elections`).
 * A new leader commits the proposed entries of its own log, with their old zxids. All other proposed entries
@@ -13,8 +14,8 @@ settings of :class:`Timing`.
 * A server that joins a leader gets all entries that this leader has committed.
 * A change of the members counts when it is committed. A leader that has no vote any more resigns, and its
   followers have no leader. A server whose role changes closes its clients and starts again.
-* A control of a test has its effect before the call returns. But the time that servers need to notice it must
-  pass on the clock.
+* A control of a test has its effect before the call returns. But the time in which servers notice the change
+  must pass on the clock.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from .serving import most_outstanding
 from .timing import Timing
 
 Pending: TypeAlias = Literal["lost", "applied"]
-"""The fate of proposed, uncommitted writes if their leader dies."""
+"""What happens to proposed, uncommitted writes if their leader dies."""
 
 
 class Periodic(Protocol):
@@ -209,7 +210,8 @@ class Ensemble:
     # --- time --------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
-        """Return the time in ms at which to call :meth:`advance`; :data:`NEVER` if nothing will be due."""
+        """Return the time in ms at which :meth:`advance` must be called; :data:`NEVER` if no work is
+        planned."""
         return min((when for when, _ in self._due()), default=NEVER)
 
     @property
@@ -229,7 +231,7 @@ class Ensemble:
         self.flush()
 
     def _due(self) -> Iterator[tuple[int, Callable[[], object]]]:
-        """Yield all planned work with its times. Work with the same time is done in this order."""
+        """Yield all planned work with its times. Work that is due at the same time is done in this order."""
         for member in self.members.values():
             if member.report_at < NEVER and not member.frozen:
                 yield int(member.report_at), partial(self._report, member)
@@ -282,7 +284,7 @@ class Ensemble:
             leader.next_check = self.now + self._tick - (self.now - leader.started) % self._tick
 
     def _give_up(self, member: Member) -> None:
-        """Close both ends of a link that was silent for too long."""
+        """Close both ends of a link if it was silent for too long."""
         leader = member.leader
         if leader is not None:
             leader.followers.pop(member.number, None)
@@ -296,7 +298,8 @@ class Ensemble:
     # --- roles -------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start, after all servers have got their services. All run, and the last voting server leads."""
+        """Start, after all servers have got their services. All servers run, and the last voting server
+        leads."""
         first = self.epoch + 1 << 32
         self._begin_with(Configuration(self.config.members, first if self._settings.reconfig_enabled else 0))
         self._lead(self.members[max(filter(self.config.may_lead, self.config.voters))])
@@ -319,13 +322,13 @@ class Ensemble:
         self._begin_with(Configuration(named, self.config.version))
 
     def settle(self) -> None:
-        """Do what follows immediately from a change of the links or the servers."""
+        """Make the immediate changes after a change of the links or of the servers."""
         for member in self.members.values():
             leader = member.leader
             if leader is None or leader.member is member:
                 continue
             if member.is_given_up and not member.frozen:
-                member.leave("its leader has given it up")
+                member.leave("its leader has closed the link")
             elif self._is_reset(member, leader):
                 self._lose(member, leader)
             elif not member.link_is_open:
@@ -390,7 +393,8 @@ class Ensemble:
         self.settle()
 
     def _resign(self, leader: Leader, reason: str) -> None:
-        """End the part of a leader. Followers that notice it stop serving too. The others stop later."""
+        """End the leadership of a server. Followers that notice it stop serving too. The others stop
+        later."""
         leader.member.leave(reason)
         self.settle()
 
@@ -464,7 +468,7 @@ class Ensemble:
         self.settle()
 
     def freeze(self, member: Member) -> None:
-        """Freeze a process. It reads and writes nothing, and its clocks stop.
+        """Freeze a process. A frozen server reads and writes nothing, and its clocks stop.
 
         :raises EnsembleError: the process does not run.
         """

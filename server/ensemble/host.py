@@ -55,8 +55,8 @@ class MemberServer(MonitoredServer):
 class EnsembleHost:
     """The servers of an ensemble, with their sockets.
 
-    :param settings: the settings of all servers. The first server gets a port of the settings, the second
-        server the next port, and so on.
+    :param settings: the settings of all servers. The first server gets a port of the settings. The second
+        server gets the next port, and so on.
     :param members: the lines of the servers in the configuration. If all their ports for clients differ, the
         servers get these ports.
     :param http: the function that makes the HTTP server, as for :class:`pyzk.server.net.server.Server`.
@@ -192,7 +192,8 @@ class EnsembleHost:
 
 
 def _each(settings: Settings, members: Sequence[ServerAddress]) -> Iterator[Settings]:
-    """Yield the settings of each server. All servers are on one machine, so each needs its own ports."""
+    """Yield the settings of each server. All servers are on one machine, so each server needs its own
+    ports."""
     written = {member.client_port for member in members}
     for index, member in enumerate(members):
         ports = {name: getattr(settings, name) for name in _PORTS}

@@ -1,15 +1,16 @@
-"""The part of the leader: it makes an entry of the log from each write, and keeps the clocks of all sessions.
+"""The leader of an ensemble: it makes an entry of the log from each write, and keeps the clocks of all
+sessions.
 
-A new leader is a new object: its epoch is higher, its clocks start again, and its first check for containers
-comes one whole interval later (ensemble.md 2.10, 3.12, 5.4). The rules:
+A new leader is a new object. It has a higher epoch, and its clocks start again. Its first check for
+containers comes after a whole interval (ensemble.md 2.10, 3.12, 5.4). The rules:
 
-* Writes are prepared one after the other. Each write is checked against the state after all earlier writes,
-  also after writes that are proposed but not yet committed. Refused writes take a zxid too.
+* Writes are prepared one after the other. Each write is checked against the state after all earlier writes.
+  These include the writes that are not yet committed. Refused writes take a zxid too.
 * An entry is committed when a quorum has it. Entries are committed in the order of the log. Then they are
   sent to every follower.
-* While entries are committed and applied immediately, they are prepared in the tree of the leader's own
-  server. Otherwise (after ``hold_acks``, or if a server lags) entries are prepared in a copy of this tree, so
-  that no client sees proposed entries.
+* Normally each entry is committed and applied immediately. Then the entry is prepared in the tree of the
+  leader's own server. Otherwise (after ``hold_acks``, or if a server lags) entries are prepared in a copy of
+  this tree, so that no client sees proposed entries.
 * The leader's messages to a server (entries, and answers to a sync or a re-attach) arrive in their order.
 * A sync is answered when all entries that were proposed at its arrival are committed. A sync of a client of
   the leader's own server is answered immediately (3.8).
@@ -89,8 +90,9 @@ class Leader(Engine):
         before the first request.
     :ivar next_check: the time in ms at which the leader finds that no quorum follows any more; None while a
         quorum follows.
-    :ivar is_kept: whether the committed members allow the leader to lead. If not, it commits nothing more,
-        and ends when its server applies the change of the members, or at its next check (ensemble.md 10.3).
+    :ivar is_kept: whether the committed members allow the leader to lead. If the members do not allow this,
+        the leader commits nothing more. It ends when its server applies the change of the members, or at its
+        next check (ensemble.md 10.3).
     """
 
     def __init__(self, ensemble: EnsembleView, member: Member, number: int, now: int) -> None:
@@ -314,7 +316,7 @@ class Leader(Engine):
     # --- transactions without a request ------------------------------------------------------------------
 
     def expire(self, session: Session, now: int) -> None:
-        """End a session as at its timeout, with a transaction."""
+        """End a session with a transaction, as if its timeout were over."""
         self._prepare(lambda: super(Leader, self).expire(session, now))
 
     def end_session(self, session: Session, expired: bool, request: bytes = NO_REQUEST) -> None:

@@ -15,7 +15,7 @@ class Numbered(Protocol):
 
 
 class Links:
-    """The links that work and the links that are cut. At first all links work. A cut link is silent or was
+    """The state of each link: open, silent or reset. At first all links work. A cut link is silent or was
     reset. If it was reset, both ends notice it immediately.
 
     :ivar are_whole: whether all links work.
@@ -45,7 +45,7 @@ class Links:
                 yield other, silent
 
     def part(self, members: Iterable[int], groups: Sequence[Iterable[Numbered]], silent: bool) -> None:
-        """Cut the links between groups. Servers in none of the groups are one more group.
+        """Cut the links between groups. All servers that are in no group are one more group.
 
         :param members: the numbers of all servers.
         :raises ValueError: a server is in two groups.

@@ -37,15 +37,15 @@ class Proposal:
     """A transaction that the leader has prepared. All servers apply it when it is committed.
 
     :ivar result: the reply. The reply was made from the tree of the leader directly after the transaction was
-        prepared. After the same transaction the tree of each server is equal to that tree, so it would give
-        the same reply with the same Stat.
+        prepared. After the same transaction the tree of each server is equal to the tree of the leader. So
+        each server would send the same reply with the same Stat.
     :ivar asker: the object that waits for the entry; None if nobody waits, or after the answer.
     :ivar changes: the changes of the tree, if the transaction was prepared in the tree of the leader's own
         server; otherwise None.
     :ivar is_swallowed: whether the request comes from a connection whose session has moved. Then there is no
         answer, and the connection is closed (ensemble.md section 2.2).
-    :ivar holders: the numbers of the servers whose log has the entry, or will have it when they read their
-        messages.
+    :ivar holders: the numbers of the servers whose log has the entry. A server whose waiting messages have
+        the entry is included.
     :ivar then: the functions that the leader calls when the entry is committed.
     :ivar config: the new configuration, if the entry changes the members; otherwise None.
     """
@@ -107,7 +107,7 @@ class Log:
             self._drop(max(applied) - self.first_kept)
 
     def _drop(self, most: int) -> None:
-        """Drop the oldest entry, and further entries while all together are too large.
+        """Drop the oldest entry. Drop further entries until all kept entries together are small enough.
 
         :param most: the largest number of entries to drop, because some server has applied them.
         """
@@ -117,7 +117,7 @@ class Log:
                 break
 
     def since(self, position: int) -> Sequence[Proposal]:
-        """Return the entries after the first ``position`` entries. All of them must still be kept."""
+        """Return the entries after the first ``position`` entries. All these entries must still be kept."""
         return list(islice(self._kept, position - self.first_kept, None))
 
 

@@ -1,10 +1,10 @@
 """The place of a server in the ensemble: its role, its link to the leader, and its reports.
 
-The link is a pair of queues, like a TCP connection. While the link is open, messages arrive immediately.
-While it is silent (because of a partition that no server has noticed yet, or of a frozen server), both ends
-keep their messages. They arrive when the link is open again. A test may delay only the messages of the
-server: then the server keeps its messages, and still takes the messages of the leader. If one end gives the
-link up, both queues are lost (ensemble.md 3.18, 6.1).
+The link is a pair of queues, like a TCP connection. While the link is open, messages arrive immediately. A
+link is silent because of a partition that no server has noticed yet, or because of a frozen server. As long
+as it is silent, both ends keep their messages. They arrive when the link is open again. A test may delay only
+the messages from the server to the leader. Then these messages wait, but the messages of the leader still
+arrive. If one end closes the link, both queues are lost (ensemble.md 3.18, 6.1).
 """
 
 from __future__ import annotations
@@ -113,15 +113,15 @@ class EnsembleView(Protocol):
         """Let all servers send their waiting output."""
 
     def settle(self) -> None:
-        """Do what follows from a change of the links or the servers."""
+        """Make the changes that follow a change of the links or of the servers."""
 
 
 class Member:
     """One server in its ensemble.
 
     :ivar number: the number of the server.
-    :ivar address: the line of the server in the configuration that it knows; if there is no such line, the
-        line with which it was made.
+    :ivar address: the line of the server in its last known configuration. If this configuration has no such
+        line, the line with which the server was made.
     :ivar config: the configuration that the server knows from its log.
     :ivar observes: whether the server is an observer. A server that is not a member, or no longer a member,
         is a follower without a vote.
@@ -141,9 +141,10 @@ class Member:
     :ivar logged: the number of entries of the log that the server has.
     :ivar epoch: the last epoch in which the server has served.
     :ivar silent_since: the time in ms since which no message has come over the link; None if messages come.
-    :ivar is_held_up: whether the messages from this server to others wait, while messages to it arrive.
-    :ivar is_given_up: whether the leader has given up this server, and the server, which is frozen, does not
-        yet know it.
+    :ivar is_held_up: whether the messages from this server to other servers wait, although messages to this
+        server arrive.
+    :ivar is_given_up: whether the leader has closed the link to this server, but the server is frozen and has
+        not noticed this yet.
     :ivar looks_since: the time in ms at which the server began to look for a leader.
     :ivar is_read_only: whether the server has no leader and serves clients that accept a read-only server.
     :ivar report_at: the time in ms of the next report of live sessions to the leader; infinity if no report
@@ -218,7 +219,7 @@ class Member:
         return self.up and not self.frozen and self.leader is not None
 
     def lag(self, paused_at_zxid: int | None = None, delay: int = 0) -> None:
-        """Apply the log late from now on; without arguments apply it immediately.
+        """Apply the log late from now on. Without arguments apply the log immediately again.
 
         :param paused_at_zxid: the last zxid to apply; None: there is no such limit.
         :param delay: the delay of messages in ms.
@@ -238,8 +239,8 @@ class Member:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def owns(self, session_id: int) -> bool:
-        """Return whether a session belongs to this server, in the view of the leader: it was last attached
-        here."""
+        """Return whether a session belongs to this server: in the view of the leader, the session was last
+        attached here."""
         return self.leader is not None and self.leader.is_owner(self, session_id)
 
     def timeout_for(self, request: ConnectRequest) -> int:
@@ -298,7 +299,7 @@ class Member:
     @property
     def takes_at(self) -> int:
         """The time in ms at which the server takes the next message of the leader. The time is :data:`NEVER`
-        if there is no message, or if the server must also wait for another event."""
+        if there is no message, or if the server must wait for another event too."""
         if not (self.stream and self.takes):
             return NEVER
         sent, message = self.stream[0]
@@ -333,7 +334,7 @@ class Member:
         self.engine.apply(proposal)
         self.configure(config)
         if begins_anew and self.leader is leader:
-            self.leave("the members have changed, and its role or its leader with them", are_told=True)
+            self.leave("the members have changed, and so has its role or its leader", are_told=True)
 
     def _is_observer_in(self, config: Configuration) -> bool:
         return self.number in config.members and self.number not in config.voters

@@ -1,4 +1,4 @@
-"""Random faults of an ensemble. A seed chooses them, so they are the same in each run."""
+"""Random faults of an ensemble. A seed chooses the faults, so each run has the same faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Nemesis:
     same times.
 
     :param rate: the average number of actions per second of the servers' clock.
-    :param mark: the mark after the words for the actions, in the history.
+    :param mark: the text after the name of each action in the history.
     :ivar next_act: the time of the next action, in ms.
     :ivar done: the last actions: 10,000 to 20,000 of them.
     """
@@ -53,7 +53,8 @@ class Nemesis:
         act()
 
     def _possible(self, member: Member) -> list[tuple[str, Callable[[], object]]]:
-        """List the actions that are possible at a server now. An action that ends a fault is listed twice."""
+        """List the actions that are possible at a server now. An action that ends a fault is in the list
+        twice, so it is chosen twice as often."""
         ensemble, number = self._ensemble, member.number
         acts: list[tuple[str, Callable[[], object]]] = []
         if not member.up:

@@ -1,5 +1,5 @@
 """The changes that a client may make in the configuration of an ensemble (ensemble.md section 10). This
-module computes a change; others carry it out.
+module only computes the new configuration. Other modules apply it.
 
 A change has one of two forms. The full form names all members, separated by commas and line ends. A
 ``version=`` in the full form is ignored. The incremental form names servers that leave and servers that join.

@@ -2,8 +2,8 @@
 
 The differences from a single server (ensemble.md sections 1 and 6):
 
-* A handshake may have to wait for the log. A server without a leader closes the connection, or serves it
-  read-only.
+* A handshake may have to wait for the log. A server without a leader closes the connection, or serves the
+  client read-only.
 * While too many requests or bytes wait for the log, nothing more is read from a connection that has a
   waiting request.
 * A frozen server reads and writes nothing.
@@ -111,7 +111,7 @@ class MemberConnection(Connection):
 
     def _attach_read_only(self, request: ConnectRequest) -> bool:
         """Answer as a read-only server (ensemble.md 7.2). Such a server has only local sessions. By default
-        local sessions are switched off, and then it can serve no client."""
+        local sessions are switched off. Then a server without a leader can serve no client."""
         session_id = request.sessionId
         if attach_locally(self, request, b"\1"):
             return self.session is not None
@@ -119,13 +119,13 @@ class MemberConnection(Connection):
             self._is_attaching = True
             self.send(reply_frame(0, self.engine.zxid, NotReadOnlyError.code, b""))
         elif any(session.id == session_id for session in self.engine.tracker.known_to_all()):
-            self._close("this server is read-only, and the session is one of the ensemble")
+            self._close("this server is read-only, but the session belongs to the ensemble")
         else:
             self._welcome(None, request, b"\1", self.member.ensemble.now / 1000)
         return False
 
     def attached(self, session: Session | None, request: ConnectRequest, flag: bytes) -> None:
-        """Answer the ConnectRequest, which needs not wait for the log any more.
+        """Answer the ConnectRequest, because it need not wait for the log any more.
 
         :param session: the session of the client; None if the client is refused.
         :param flag: the last byte of the answer; empty if the answer has no such byte.
@@ -309,7 +309,8 @@ class MemberService(Service):
 
 
 def most_outstanding(voters: int) -> int:
-    """Return the number of requests that may wait at a server before it stops reading from their clients.
+    """Return the largest number of waiting requests at a server. Above this number the server does not read
+    from the clients that wait.
 
     :param voters: the number of voting servers.
     """

@@ -2,14 +2,15 @@
 
 The rules:
 
-* A global session begins and ends with an entry of the log. The leader keeps its clock, and the server
-  reports signs of life.
-* A local session (``localSessionsEnabled``) begins without a transaction. Only one server knows it and keeps
-  its clock. It ends when its server loses its leader, or when its server is not read-only any more.
-* A local session can do everything except own an ephemeral znode. If the settings allow it
-  (``localSessionsUpgradingEnabled``), its first create of an ephemeral znode makes the session global: the
-  leader adds the session to the log before the create. Until the server applies this entry, the session is
-  *moving*, and the server keeps no clock for it.
+* A global session begins and ends with an entry of the log. The leader keeps the clock of a global session,
+  and the servers report signs of life.
+* A local session (``localSessionsEnabled``) begins without a transaction. Only one server knows a local
+  session and keeps its clock. A local session ends when its server loses the leader, or when its server is
+  not read-only any more.
+* A local session can do everything except own an ephemeral znode. With ``localSessionsUpgradingEnabled`` the
+  first create of an ephemeral znode makes a local session global. Then the leader adds the session to the log
+  before the create. Until the server applies this entry, the session is *moving*, and the server keeps no
+  clock for it.
 """
 
 from __future__ import annotations

@@ -25,11 +25,11 @@ def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], object], No
 class Timing:
     """The times of an ensemble.
 
-    :ivar sync_limit: the number of ticks of silence after which a link is given up.
+    :ivar sync_limit: the number of ticks of silence after which a link is closed.
     :ivar init_limit: the number of ticks in which a server must catch up. This number is only shown, because
-        servers catch up in no time here.
-    :ivar election_ms: the time in ms from the moment at which a quorum looks for a leader until a leader
-        serves.
+        in a pretend ensemble catching up takes no time.
+    :ivar election_ms: the time in ms between the moment at which a quorum looks for a leader and the moment
+        at which a leader serves.
     """
 
     sync_limit: int = attrs.field(default=5, validator=_at_least(1))
@@ -38,7 +38,7 @@ class Timing:
 
 
 def timing_of(found: Configuration, election_ms: int | None = None) -> Timing:
-    """Return the times of a configuration. A time that the configuration does not have is the default.
+    """Return the times of a configuration. If the configuration does not have a time, the default is used.
 
     :param election_ms: the time of an election in ms; None: the default.
     :raises ValueError: a time is out of range.

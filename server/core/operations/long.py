@@ -1,12 +1,12 @@
 """Operations that may take long. They are done in steps.
 
 All clients wait while one request is processed. So an operation that reads very many znodes or adds very many
-watches is a generator: it yields after each bounded piece of work, and returns the body of the reply. The
-engine continues the generator until the turn of its client is over. The rest is done in the client's next
-turns, before any later request of the same client. Requests of other clients are processed in between. So
-each part of such a reply was true when it was read, but perhaps there was no moment at which all parts were
-true. Apache ZooKeeper does not lock the tree for these operations either, so it promises the same. A write is
-never done in steps.
+watches is a generator. The generator yields after each bounded piece of work, and returns the body of the
+reply. The engine continues the generator until the turn of its client is over. The rest is done in the
+client's next turns, before any later request of the same client. Requests of other clients are processed in
+between. So each part of such a reply was true when it was read, but perhaps there was no moment at which all
+parts were true. Apache ZooKeeper does not lock the tree for these operations either, so it promises the same.
+A write is never done in steps.
 """
 
 from __future__ import annotations

@@ -48,13 +48,13 @@ _OK = {op: MultiHeader(type_, False, 0).encode() for op, type_ in RESULT_TYPES.i
 PARTS = {op: (*RESOLVERS[op], _OK[op]) for op in TRANSACTION_OPS}
 """The resolver, whether the result holds a Stat, and the header of the result, by op code."""
 _AT = 8
-"""The place of the body in a frame, behind the xid and the op code."""
+"""The position of the body in a frame, after the xid and the op code."""
 _STEP = 32
 """The number of reads in one step (:mod:`.long`)."""
 _LARGE = 2**20
-"""The parts of a reply with more bytes than this number are joined in a separate step."""
+"""A reply with more bytes than this number is joined from its parts in a separate step."""
 _COPYING = 3e-10
-"""The time in seconds to copy one byte of a large reply from its parts to the output."""
+"""The time in seconds that copying one byte of a large reply takes."""
 _NEVER = RuntimeInconsistencyError.code
 _GET_DATA_OK = partial(
     struct.Struct(">iBii").pack, _GET_DATA, 0, 0
@@ -72,7 +72,7 @@ class RefusedRead(Exception):
 
 
 class NoZxidError(Exception):
-    """A write that is refused as a whole, and takes no zxid.
+    """A multi that is refused as a whole, and takes no zxid.
 
     :ivar body: the body of the reply.
     """
@@ -90,8 +90,8 @@ def multi(engine: Transactions, client: Client, frame: bytes) -> bytes:
     fails, all changes are undone. Watches fire when all operations have succeeded.
 
     No other request is processed meanwhile. An operation takes 2 to 5 us, with the time to undo it, and 3 us
-    more for each entry of an ACL. The number of operations and the size of the tree do not change this time.
-    A multi of 1 MB has some 40,000 operations and takes 0.05 to 0.2 s.
+    more for each entry of an ACL. This time does not depend on the number of operations and the size of the
+    tree. A multi of 1 MB has some 40,000 operations and takes 0.05 to 0.2 s.
 
     :raises ZooKeeperError: the body cannot be decoded, or it has a read or a null path.
     :raises NoZxidError: the body has a null ACL.
@@ -158,8 +158,8 @@ def carry_out(
 
 
 def failure(total: int, failed: int, code: int) -> bytes:
-    """Encode the results of a transaction that failed. The operation that failed has its error code,
-    operations before it have 0, and operations after it have -2.
+    """Encode the results of a transaction that failed. The result of the failed operation has the error code
+    of this operation. The results of earlier operations have 0, and the results of later operations have -2.
 
     :param failed: the index of the operation that failed.
     """

@@ -131,7 +131,7 @@ def get_all_children_number(
 
 
 _BLANKS = "".join(map(chr, range(33)))
-"""The characters that Java's String.trim() removes from both ends."""
+"""The characters that String.trim() of Java removes from both ends of a text."""
 
 
 @in_steps

@@ -1,7 +1,7 @@
 """Operations that concern the session or the ensemble, and no znode (semantics.md sections 4.7, 5 and 12).
 
 * ``ping`` and ``sync`` change nothing, because a single server has no leader to catch up with. Every request
-  is a sign of life of its session. The connection has noted it before these functions run.
+  is a sign of life of its session. The connection notes the sign of life before these functions run.
 * ``close_session`` takes a zxid, and deletes the session's ephemerals under this zxid. The connection closes
   after the reply.
 * ``reconfig`` is for ensembles. A single server refuses it, but the request still takes a zxid.

@@ -78,7 +78,7 @@ def set_watches(engine: Transactions, client: Client, request: records.SetWatche
     client gets a catch-up event.
 
     A catch-up event has zxid -1, and is sent without a check of the ACL. A change between two steps fires the
-    watches that are armed already, and is a missed event for the others.
+    watches that are already armed. For all other watches the change is a missed event.
 
     :raises MarshallingError: a list or a path is null. The watches before the null are armed, or have fired.
     """
@@ -130,7 +130,8 @@ def _rearm(
 
 
 def _kept(path: str | None) -> str:
-    """Return the key for the watches on a path. A null path has watches too (wire.md section 15)."""
+    """Return the key under which the watches on a path are stored. A null path has watches too (wire.md
+    section 15)."""
     return NULL_PATH if path is None else path
 
 
@@ -155,9 +156,9 @@ def _missed_nothing(node: Znode | None, since: int) -> EventType | None:
 
 
 def watcher_type(value: int) -> WatcherType:
-    """Return the type of watchers with a number.
+    """Return the watcher type with the code ``value``.
 
-    :raises MarshallingError: there is no such type.
+    :raises MarshallingError: no type has this code.
     """
     try:
         return WatcherType(value)

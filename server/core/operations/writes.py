@@ -120,8 +120,7 @@ create2 = create
 
 
 def create_container(engine: Transactions, client: Client, request: CreateFields) -> Resolved:
-    """Resolve the create of a container. The op code decides that the znode is a container; flags for an
-    ephemeral znode have no effect."""
+    """Resolve the create of a container. The op code makes the znode a container, whatever its flags are."""
     path, _, _, flags = request
     plain = flags in _MODES_WITHOUT_TTL
     return create(
@@ -138,7 +137,7 @@ def create_ttl(engine: Transactions, client: Client, request: CreateTTLFields) -
 
 
 def _owner_with_ttl(engine: Transactions, path: str | None, flags: int, ttl: int) -> int:
-    """Return the stored owner of a TTL znode, after checks 1 to 3 of section 4.1.
+    """Make checks 1 to 3 of section 4.1, and return the stored owner of a TTL znode.
 
     :param ttl: the TTL in ms; -1 for requests that have no TTL.
     """

@@ -106,7 +106,8 @@ def test_its_lock_is_passed_on_over_a_new_leader(servers: EmbeddedEnsemble, clie
 
 
 def test_without_a_quorum_it_waits_and_goes_on_with_its_session() -> None:
-    """ensemble.md section 13: servers are read-only, and refuse the session, which is one of the ensemble."""
+    """ensemble.md section 13: servers are read-only, and refuse the session, because it belongs to the
+    ensemble."""
     states: list[str] = []
     with EmbeddedEnsemble(3, clock="frozen", read_only_mode=True) as servers:
         client = KazooClient(

@@ -188,7 +188,7 @@ def test_a_server_that_was_given_up_learns_it_when_it_goes_on() -> None:
     assert not peer.closed, "it stands still"
     world.thaw(1)
     assert peer.closed
-    assert told == [(1, "serves nobody: its leader has given it up"), (1, "is follower of server 3")]
+    assert told == [(1, "serves nobody: its leader has closed the link"), (1, "is follower of server 3")]
     assert not world.ensemble.members[1].is_given_up
 
 
