@@ -71,5 +71,5 @@ class Clock:
             self._woken = trio.Event()
 
     def wake(self) -> None:
-        """End a :meth:`sleep_until` before its deadline, because there may be something to do."""
+        """End a :meth:`sleep_until` before its deadline, because new work may be due."""
         self._woken.set()

@@ -1,4 +1,5 @@
-"""One client's byte stream, without a socket. Bytes and the time come in, bytes go out.
+"""One client's byte stream, without a socket. It takes received bytes and the time, and returns the bytes to
+send.
 
     connection = service.accept(peer, now, wake)
     connection.receive_data(data, now)      # when bytes arrive; receive_eof() at the end of the input
@@ -16,9 +17,9 @@ Work is done in turns, so that no client keeps the others waiting. The rest of a
 ``input`` has bytes (``more`` says whether they may have whole frames), ``frames`` has frames that are not
 handled, and ``unfinished`` has the rest of the first of these frames if it is done in steps (see
 :mod:`.operations.long`). While one of these places is not empty, or while much output waits, no more input is
-received: see :attr:`may_read`. :attr:`may_read` is not the opposite of :attr:`has_work`: if a client does not
-take its output, its connection may have no work and still not read. A connection that is over, or frozen by
-a gate, does not read and does not work.
+    received: see :attr:`may_read`. :attr:`may_read` is not the opposite of :attr:`has_work`: if a client does
+    not read its output, its connection has no work, but reads nothing either. A connection that is over, or
+    frozen by a gate, does not read and does not work.
 """
 
 from __future__ import annotations
@@ -320,7 +321,7 @@ class Connection:
             self._abort(reason)
 
     def fail(self) -> None:
-        """Abort the connection because of the exception that is being handled. This method raises nothing."""
+        """Abort the connection because of the present exception. This method raises nothing."""
         report("%s: closed", self)
         reason = "an error of the server"
         with suppress(Exception):

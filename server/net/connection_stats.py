@@ -1,9 +1,10 @@
-"""The figures of one connection (``cons``, ``/connections``), and its part of the figures of the server.
+"""The figures of one connection (``cons``, ``/connections``). Each figure is also added to the figures of the
+server.
 
-Each request and each reply is counted twice: here, until ``crst``; and in :class:`.stats.ServerStats`, until
-``srst``. The latency of a request is the time from its arrival to its answer, in whole ms. Nearly all
-requests are answered in the turn in which they arrive. So latencies of 0 ms are only counted, and other
-latencies are added to a sum.
+Each request and each reply is counted twice. ``crst`` resets the counts here. ``srst`` resets the counts in
+:class:`.stats.ServerStats`. The latency of a request is the time from its arrival to its answer, in whole ms.
+Nearly all requests are answered in the turn in which they arrive. So latencies of 0 ms are only counted, and
+other latencies are added to a sum.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class ConnectionStats:
 
     @property
     def received(self) -> int:
-        """The number of frames that came: answered requests, handshakes and four-letter words."""
+        """The number of received frames: answered requests, handshakes and four-letter words."""
         return self.at_once + self._delayed.count + self._more_received
 
     @property

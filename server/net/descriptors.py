@@ -1,4 +1,5 @@
-"""File descriptors: the process may have as many as the system allows, but clients do not get the last ones.
+"""Raises the limit of file descriptors, and reserves some descriptors. The process may have as many
+descriptors as the system allows, but clients do not get the reserved descriptors.
 
 The server itself may need some file descriptors at any time, for example to import a module, to read /dev/fd
 for an operator, or to write a traceback.
@@ -23,7 +24,7 @@ _SAFE: Final = LEAST // 2
 """A descriptor with a lower number is never reserved, so the limit need not be read for each new client."""
 SHORTAGE: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 """The errors of accept() and similar calls if the system has no more descriptors or no more memory."""
-REMEDY: Final = "other clients must leave first, or raise the limit of open files (ulimit -n)"
+REMEDY: Final = "close other clients first, or raise the limit of open files (ulimit -n)"
 
 
 def limit() -> int:

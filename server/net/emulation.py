@@ -3,7 +3,7 @@
 The rules:
 
 * The engine of the default release is :class:`.core.engine.Engine`. For another release the server uses a
-  subclass, :class:`OtherEngine`, so that the differences cost the default release no time.
+  subclass, :class:`OtherEngine`. So the default release is not slower.
 * If a whole operation differs, the table of an :class:`OtherEngine` has another function for it.
 * If only single values differ (ids in ACLs, commands of the admin server), the code that reads the values
   looks at the release.
@@ -106,13 +106,13 @@ def _operations(release: Release) -> dict[int, Operation]:
 class OtherEngine(Engine):
     """The engine of the release that its settings name.
 
-    :ivar release: the release that the engine emulates.
+    :ivar release: the emulated release.
     :ivar unknown: the op codes that the release does not know.
     :ivar null_watchers: the connections that have a watch without a path, before 3.9.
     """
 
     _untold = (-1, -1)
-    """A zxid that replies do not show, and the zxid that replies show in its place."""
+    """A zxid that no reply shows, and the zxid that replies show instead."""
 
     def __init__(self, settings: Settings, **arguments: Any) -> None:
         super().__init__(settings, **arguments)
@@ -135,7 +135,8 @@ class OtherEngine(Engine):
             self.tree.ttl_nodes = _TtlNodes(self.stats)
 
     def connect(self, client: Client, request: r.ConnectRequest, now: int) -> Session | None:
-        """Open a session, or re-attach to one. New sessions are counted if the release has such a counter."""
+        """Open a session, or re-attach to a session. New sessions are counted if the release has such a
+        counter."""
         session = super().connect(client, request, now)
         if session is not None and not request.sessionId and self._counted:
             self._count("op_count_create_session")
@@ -267,7 +268,7 @@ def _check_watches(engine: OtherEngine, client: Client, request: r.CheckWatchesF
 
 
 def _add_watch(engine: OtherEngine, client: Client, request: r.AddWatchFields) -> bytes:
-    """Add a watch. A second watch without a path fails, also if the first one does not exist any more
+    """Add a watch. A second watch without a path fails, also if the first watch does not exist any more
     (wire.md section 15)."""
     if request[0] is None and client in engine.null_watchers:
         raise MarshallingError(None, "no path")

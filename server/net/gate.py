@@ -32,7 +32,7 @@ class Withheld(Exception):
 
 
 class Gate:
-    """A gate that lets everything pass. Subclasses override the methods that they need."""
+    """A gate that does not hold or change any message. Subclasses override the methods that they need."""
 
     @property
     def wants_whole(self) -> bool:
@@ -64,7 +64,7 @@ class Gate:
         """
 
     def requests(self, connection: Connection, frames: list[bytes]) -> list[bytes]:
-        """Choose the requests that are handled now. This call comes before the requests count as a sign of
+        """Return the requests that are handled now. This call comes before the requests count as a sign of
         life.
 
         :param frames: the requests, with headers and records. The rest of an earlier turn is among them.
@@ -95,7 +95,7 @@ class Gate:
         connection.reply(op, frame, result)
 
     def events(self, connection: Connection, events: Sequence[Notification]) -> Sequence[Notification]:
-        """Choose the watch events that are queued now.
+        """Return the watch events that are queued now.
 
         :returns: the events to queue now. The gate has taken the others.
         """

@@ -1,7 +1,7 @@
-"""The check of ``ssl.clientHostnameVerification``: a certificate must be for the host of its client.
+"""The check of ``ssl.clientHostnameVerification``: a certificate must belong to the host of its client.
 
 As in the real server the address is compared first. With ``ssl.allowReverseDnsLookup`` the name of the
-address is compared next. The owner of the address decides this name, and the look-up may be slow. If a
+address is compared next. The owner of the address chooses this name, and the look-up may be slow. If a
 certificate has no alternative names, its common name is compared. ``*`` may replace the first label of a
 name.
 """
@@ -22,12 +22,12 @@ _PATIENCE = 5.0
 
 
 async def check(certificate: dict[str, Any], host: str, by_name: bool) -> None:
-    """Check that a certificate is for the host of its client.
+    """Check that a certificate belongs to the host of its client.
 
     :param by_name: whether to ask the resolver for the name of the address.
     :param certificate: the result of :meth:`ssl.SSLSocket.getpeercert`.
     :param host: the address of the client.
-    :raises HostNameError: the certificate is for another host.
+    :raises HostNameError: the certificate belongs to another host.
     """
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:

@@ -1,8 +1,8 @@
 """A small HTTP/1.1 server for operators. A function that does not block makes the answers.
 
-These are limited: the number of clients, the size of a request, and the time in which a client must send a
-request and take the answer. All other tasks run between two requests. Bad input ends only its own connection,
-and the log gets one line.
+Three things are limited: the number of clients, the size of a request, and the time in which a client must
+send a request and read the answer. All other tasks run between two requests. Bad input ends only its own
+connection, and the log gets one line.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 _MAX_HEAD: Final = 16 * 1024  # bytes
 _MAX_BODY: Final = 64 * 1024  # bytes
 _MAX_CLIENTS: Final = 64
-"""The largest number of clients at the same time. Operators need only a few clients, and the answer to each
-may need some MB."""
+"""The largest number of clients at the same time. Operators need only a few clients, and the answer to one
+client may have some MB."""
 _RECEIVE: Final = 16 * 1024  # bytes
 _PIECE: Final = 64 * 1024  # bytes
 _CHUNKS, _CHUNK = 2000, 128
-"""The number of chunks that any body may have, which takes 10 ms; and the number of bytes of the body for
-each chunk above that number."""
+"""The number of chunks that every body may have, which takes 10 ms. For each further chunk the body must have
+the second number of bytes."""
 _SHOWN: Final = 100  # characters of a header in a log line
 _LINGER: Final = 2.0
 """The time in seconds in which a client must close its side after the server has closed its own side."""
@@ -119,12 +119,12 @@ def method_refused(method: str, *allowed: str) -> Response | None:
 def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -> str | None:
     """Return the reason why a request may come from a web page of an unknown site; None if it does not.
 
-    A browser names the site of the page behind a request. This is not enough: an attacker may let his own
-    domain name lead to this machine, and then his page counts as a page of this server. So the request must
-    also be for an address, or for one of the ``names``.
+    A browser names the site of the page behind a request. This is not enough. An attacker may let his own
+    domain name lead to this machine. Then the browser treats his page as a page of this server. So the
+    request must also be for an address, or for one of the ``names``.
 
-    :param strict: whether a browser must name the site. If there is no TLS, or if the request is for an
-        address, a page can make the browser leave out the name.
+    :param strict: whether a browser must name the site. Without TLS, or with an address as the host, a page
+        can make the browser leave out this name.
     """
     host = request.headers.get("host", "").lower()
     name = host_name(request)
@@ -179,11 +179,11 @@ class HttpServer:
     """A server for clients that speak HTTP, over any kind of stream.
 
     :param answer: the function that answers a request; for long answers it may be async.
-    :param timeout: the time in seconds in which a client must send each request, and again the time in which
-        it must take the answer.
+    :param timeout: the time in seconds in which a client must send each request. The client has the same time
+        to read the answer.
     :param unread: the counter of the output that clients do not read.
-    :param max_body: returns how many bytes of body a request may have. It is called with the request without
-        its body.
+    :param max_body: returns the largest number of bytes of the body of a request. It is called with the
+        request without its body.
     """
 
     def __init__(
@@ -249,7 +249,8 @@ class HttpServer:
             await trio.aclose_forcefully(stream)
 
     async def _answer_in_turn(self, request: Request) -> Response:
-        """Answer one request in each round of trio's scheduler, so that all other tasks run in between."""
+        """Answer one request in each round of trio's scheduler, so that all other tasks run between two
+        requests."""
         async with self._turns:  # the next request that waits is answered in the next round
             pass
         response = self._answer(request)

@@ -18,7 +18,8 @@ class Secure:
     """The way in which a port opens streams of TLS.
 
     :param only: whether plain HTTP is refused.
-    :param timeout: the time in seconds for the first byte, and again for the handshake.
+    :param timeout: the time in seconds in which a client must send its first byte. The handshake has the same
+        time.
     :param on_plain: called for each client that speaks plain HTTP.
     """
 

@@ -9,19 +9,18 @@ The rules:
 
 1. A *turn* serves every ready socket once. A connection works at most one slice of time in a turn
    (:data:`.service.SLICE` seconds). If more than 8 connections are ready, they share 8 slices.
-2. The rest of the input is handled in the next turn, before new input. If the connections with such a rest
-   take more than 4 slices, the others of them come first in the turn after that.
+2. The rest of the input is handled in the next turn, before new input. The connections with such a rest may
+  take 4 slices of a turn. Connections that are not served in this time are the first in the turn after it.
 3. When turns have taken one slice, trio's other tasks run: timers, TLS clients, HTTP. The hubs of an ensemble
-   let other tasks run more often (:attr:`Hub.share`), because the clients of one server wait for the turns of
-   the other servers.
-   In a process with no other work, the hub itself waits up to 1 ms for the next request
-   (:attr:`Hub.patience`). Then trio's other tasks run after 2 ms at the latest, but a single client that
-   sends one request after the other costs no round of trio's loop for each of them.
+  let other tasks run more often (:attr:`Hub.share`), because the clients of one server wait for the turns of
+  the other servers. In a process with no other work, the hub itself waits up to 1 ms for the next request
+  (:attr:`Hub.patience`). Then trio's other tasks run after 2 ms at the latest. But a single client can send
+  many requests, one after the other, without a round of trio's loop for each request.
 4. If very many sockets are ready, clients that end their session or connection are served after all others,
-   in at most 4 slices of each turn. An end takes three times as long as a small request, and its client waits
-   for nothing else.
+  in at most 4 slices of each turn. Ending a session takes three times as long as a small request, and its
+  client does not wait for anything else.
 5. The replies of a turn are sent in about 8 groups. Then events and long output are sent. An event for many
-   clients takes many turns to send, and no reply waits for it.
+  clients is sent in many turns, and no reply waits until all clients have the event.
 6. An error of one socket ends only its connection.
 7. When a connection ends, the server closes its side first. The client has some seconds to close its side
    (:mod:`.leaving`).
@@ -50,40 +49,45 @@ from .streams import hang_up
 
 _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
 _SMALL_READ, _LARGE_READ = 448, 64 * 1024
-"""The numbers of bytes that one call receives. Most requests are small, and Python allocates up to 512 bytes
-in a third of the time. A client that fills the small size is read with the large size."""
+"""The numbers of bytes that one call receives at most: the usual number and the large number. Most requests
+are small, and Python allocates up to 512 bytes in a third of the time. If a client fills the small number,
+the large number is used next."""
 _SERVED_PER_NEW = 8
-"""A turn accepts 1 new client, and 1 more for this number of served clients. To call accept() in vain takes
-10 % of the time of a session. But if turns are long, new clients must not wait for many turns."""
+"""A turn accepts 1 new client, and 1 further client for each group of this number of served clients. More
+would cost time: a call of accept() without a waiting client takes 10 % of the time of a session. Fewer would
+make new clients wait for many turns."""
 _FEW = 8
 """The largest number of clients that each have a whole slice of a turn. More clients share the same time."""
 _BUSY = 4 * SLICE
-"""The time in seconds of a turn for input of earlier turns, and for ends of connections if they are many."""
+"""The time in seconds of a turn for input of earlier turns. The same time is for clients that end their
+connection, if very many sockets are ready."""
 _MANY = 1000
-"""If more sockets are ready, clients that end their connection are served last. By default the poller returns
-1,023 sockets at most."""
+"""The number of ready sockets above which clients that end their connection are served last. By default the
+poller returns 1,023 sockets at most."""
 _END_SIZE, _END = 12, CLOSE_SESSION.to_bytes(4, signed=True)
 """The number of bytes of a request that ends a session, and the last four bytes."""
 _LEAST_SLICE = 0.0005
-"""The least time in seconds for each client, also if very many clients are ready."""
+"""The least time in seconds that each client gets in a turn, also if very many clients are ready."""
 _LOOKS, _NEWCOMERS = 3, 1000
-"""How many times all ready sockets are served before sessions expire, and how many clients are accepted each
-time. A new client may already have sent a request."""
+"""Before sessions expire, all ready sockets are served this number of times. Each time, at most the second
+number of clients is accepted. A new client may already have sent a request."""
 _REPLY_GROUPS = 8
 """The number of groups in which the replies of one turn are sent if no log is kept. A process with many
 connections then wakes once for each group, not for each reply. With 1,000 clients this gives 5 % more
 requests per second. With fewer than 8 ready sockets each reply is sent immediately."""
 _CROWD = 16
-"""If more connections have output, the hub sends for the time of one slice, and the rest in the next turn."""
+"""The number of connections with output above which the hub sends for one slice only. The rest is sent in the
+next turn."""
 _WAIT = 0.001
-"""The longest time in seconds that the hub itself waits for a request: the shortest timeout of epoll."""
+"""The longest time in seconds that the hub itself waits for a request. It is the shortest timeout of
+epoll."""
 _REST = 0.1
 """The time in seconds between a turn that has failed as a whole and the next turn."""
 _SHARING = 64
 """The largest number of clients with several requests in flight that share a write of the log. With more
-clients the first of them would wait long."""
+clients the first client would wait long for its replies."""
 _LARGE = 16 * 1024
-"""A reply with more bytes is sent immediately, not with its group."""
+"""The size in bytes above which a reply is sent immediately, and not with its group."""
 
 _NOTHING = b""
 
@@ -245,7 +249,7 @@ class Hub:
 
     def _ends_last(self, now: float) -> Iterator[tuple[int, int]]:
         """Yield all ready clients. Clients that end their session or connection come last, until their time
-        in the turn is over. The rest of them is ready in the next turn."""
+        in the turn is over. All other clients that end are ready in the next turn."""
         ends = []
         for fd, event in self._poll_all():
             if event & _IN and (last := self._last_words(fd)) is not None:

@@ -13,7 +13,7 @@ import trio
 
 
 async def load(name: str) -> None:
-    """Load a module, so that its import takes no time.
+    """Load a module, so that a later import of the module takes no time.
 
     :param name: the whole name of the module.
     """

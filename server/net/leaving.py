@@ -3,7 +3,7 @@
 When a connection ends, the server closes its side first. Then the server waits some seconds for the client to
 close its side. If the server closed the socket while there is unread input, the kernel would reset the
 connection, and the last output could be lost (wire.md, trap 13). Before the server closes its side, a client
-has the same time to take the rest of the output.
+has the same time to read the rest of the output.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import socket
 from collections.abc import Iterator
 
 _LINGER = 2.0
-"""The time in seconds in which a client must take the rest of the output, and then again the time in which it
-must close its side."""
+"""The time in seconds in which a client must read the rest of the output. After that the client has the same
+time to close its side."""
 _MOST, _MOST_PER_HOST = 256, 64
-"""The largest number of clients that have this time: of all addresses, and of one address."""
+"""The largest number of clients that may have this time: for all addresses together, and for one address."""
 _PIECES, _PIECE = 16, 64 * 1024
-"""The input of one client that one turn drops: the largest number of pieces, and the largest size of a piece
-in bytes."""
+"""The limits for the input that one turn drops for one client: the largest number of pieces, and the largest
+size of a piece in bytes."""
 
 
 class Leaving:
@@ -34,7 +34,7 @@ class Leaving:
 
     def give_time(self, fd: int, host: str, now: float) -> int | None:
         """Give a client its time. The limits of connections do not count these clients any more. So if there
-        are too many of them, the result is the oldest, and the caller must close it.
+        are too many clients, the oldest client is returned, and the caller must close its socket.
 
         :param now: the present time in seconds.
         """

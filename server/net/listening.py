@@ -17,8 +17,8 @@ _REST: Final = 1.0
 
 
 class Listener(socket.socket):
-    """A listening socket whose family and type are plain ints. ``accept`` reads both for each client. To
-    convert them to enums would take 5 % of the time of a session.
+    """A listening socket whose family and type are plain ints. For each client ``accept`` reads the family
+    and the type. To convert them to enums would take 5 % of the time of a session.
 
     :ivar endpoint: the name of the endpoint; empty for the port of all clients.
     """

@@ -1,4 +1,4 @@
-"""Requests: frames come in, replies go out. There are two ways with the same result.
+"""Handles the requests of a connection, and makes their replies. There are two ways with the same result.
 
 **The long way** is :func:`serve_requests`, one turn of a connection. This way handles any frames: it keeps
 the session alive, checks credentials and limits, asks the gate, and continues a request that an earlier turn
@@ -12,15 +12,16 @@ A request takes the short way only if all other parts of the long way would do n
 
 * The connection has a ``fast_session``: the handshake is done, no input is left, the connection is open, and
   the settings ask for no check of each request.
-* The session is fresh. A session expires at a tick, so a second request within the same tick does not move
-  the deadline of the session. ``fresh_until`` is the end of this time. The first request after
+* The session is fresh: the present time is before ``fresh_until``. A session expires at a tick, so a second
+  request within the same tick does not move the deadline of the session. The first request after
   ``fresh_until`` takes the long way, which touches the session.
 * There is no gate between the clients and the engine.
 * The data is exactly one frame of a legal length, with a non-negative xid and a plain operation. A ping, an
   authentication, an operation that may need several turns, and an unknown op code are not plain operations.
 
-If the engine has queued events for this connection, or if the request ends the session, the reply is queued
-too, because events must come before the reply, and the end of the session must come after it.
+In two cases the short way queues the reply. If the engine has queued events for this connection, the events
+must come before the reply. If the request ends the session, the end of the connection must come after the
+reply.
 
 ``test_the_short_way_leads_where_the_long_one_does`` sends the same input both ways, and compares all output,
 all figures and all deadlines of sessions.
@@ -61,7 +62,8 @@ if TYPE_CHECKING:
 MAX_REQUESTS = 32
 """The largest number of requests of one connection that are handled in one turn."""
 MAX_LOGGED = 2 * MAX_REQUESTS
-"""The same number if a log is kept, because the requests of a turn share one write of the log."""
+"""The largest number of requests of one turn if a log is kept. It is larger, because the requests of a turn
+share one write of the log."""
 HIGH_WATER = 256 * 1024
 """No further request is handled while more bytes of output than this number wait for the client."""
 
@@ -273,7 +275,7 @@ def _keep_alive(connection: Connection, session: Session, frames: list[bytes], n
 
 
 def _admit(connection: Connection, xid: int, op: int, payload: bytes, now: float) -> bool:
-    """Handle credentials, and make the checks that are off by default.
+    """Handle credentials, and make the checks that are switched off by default.
 
     :returns: False if the request is already answered, or has ended the connection.
     """

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from .http import HttpServer
 
 Task: TypeAlias = Callable[[], Awaitable[None]]
-"""A function that runs as long as the server. It is made, with all its imports, before the first client is
-accepted."""
+"""A function that runs as long as the server. Its modules are imported before the
+first client is accepted."""
 Listen: TypeAlias = Callable[[str, int], tuple[socket.socket, tuple[str, int]]]
 """A function that opens a listener at a host and port, and returns the listener and its address."""
 HttpFactory: TypeAlias = "Callable[[Server, trio.Nursery], Awaitable[HttpServer]]"
@@ -50,13 +50,12 @@ _LOOK_AT_LOG = 0.5
 _PATIENCE = 0.001
 """The time in seconds for which a hub waits for requests before other tasks of its process run."""
 _QUIET_ROUNDS = 5
-"""If trio's tasks have received no byte in this number of rounds, no input waits at the sockets of TLS
-clients."""
+"""The number of rounds without a received byte after which no input waits at the sockets of TLS clients."""
 _ROUNDS = 100
-"""After this number of rounds due sessions expire, also if bytes still arrive."""
+"""The number of rounds after which due sessions expire, also if bytes still arrive."""
 _HAS_HUB = hasattr(select, "epoll") and not os.environ.get("PYZK_WITHOUT_EPOLL")
-"""Whether there is a hub. With the variable of the environment, tests serve clients as on platforms without
-epoll."""
+"""Whether a hub serves plain clients. With the variable ``PYZK_WITHOUT_EPOLL`` tests serve clients as on
+platforms without epoll."""
 
 
 class Server:
@@ -231,7 +230,7 @@ class Server:
             self._hub.patience = _PATIENCE
 
     def bind(self) -> None:
-        """Bind the port for plain clients. They wait until :meth:`run` accepts them.
+        """Bind the port for plain clients. New clients wait until :meth:`run` accepts them.
 
         :raises OSError: the address cannot be bound.
         """

@@ -37,8 +37,8 @@ connection that asks, the time in monotonic seconds, and the bytes after the wor
 _Timer = tuple[float, Callable[[], object]]
 
 SLICE = 0.005
-"""The time in seconds for work for one client, or for work that no client waits for. Then other clients are
-served."""
+"""The time in seconds after which other clients are served. It limits the work for one client, and work for
+which no client waits."""
 _TRACE_MASK = 306
 """The answer of ``gtmk`` until an operator sets another number. The real server starts with the same
 number."""
@@ -52,7 +52,7 @@ class Service:
     """The engine, its connections, and its timers.
 
     :param now: the monotonic time in seconds.
-    :param epoch: the same moment as seconds since the epoch.
+    :param epoch: the present wall-clock time, in seconds since the epoch.
     :param stopwatch: a function that returns real seconds, by which turns end. The default always returns the
         same time, so turns do not end early.
     :param answer_word: the function that answers four-letter words; by default all answers are empty.
@@ -247,8 +247,8 @@ class Service:
 
     @property
     def serves(self) -> bool:
-        """Whether clients are served. If clients are not served, most commands of operators are not answered
-        either."""
+        """Whether clients are served. While clients are not served, most commands of operators are not
+        answered either."""
         return True
 
     @property
@@ -341,8 +341,8 @@ class _HttpOrTls:
 def milliseconds(seconds: float) -> int:
     """Convert seconds to ms for the engine, rounded down.
 
-    A time that is less than 1 ns before a whole ms counts as this ms. A deadline as a float may have an error
-    of this size, and the deadline must count as reached.
+    A time that is less than 1 ns before a whole ms counts as this ms. A deadline as a float may have
+    an error of this size, and must count as reached.
     """
     return int(seconds * 1000 + 1e-6)
 

@@ -19,7 +19,7 @@ _RECEIVE = 64 * 1024  # bytes
 _SEND = 64 * 1024
 """The number of bytes that one call sends."""
 _LINGER = 2.0
-"""The time in seconds in which a client must take the rest of the output when the server closes."""
+"""The time in seconds in which a client must read the rest of the output when the server closes."""
 
 
 Handshake: TypeAlias = Callable[[], Awaitable[Iterable[Id]]]
@@ -31,8 +31,8 @@ class HostNameError(Exception):
 
 
 _forked = False
-"""Whether this process has made a fork. (The processes that the module subprocess starts have no sockets of
-this process.)"""
+"""Whether this process has forked. (The processes that the module subprocess starts have no sockets of this
+process.)"""
 
 
 def _note_fork() -> None:

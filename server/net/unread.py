@@ -24,7 +24,7 @@ class Reader(Hashable, Protocol):
 
     @property
     def waiting(self) -> int:
-        """The number of bytes of output that the transport has not yet got."""
+        """The number of bytes of output that are still in the connection, and not in its transport."""
 
     def reject(self, reason: str) -> None:
         """Close the connection immediately."""
@@ -70,8 +70,8 @@ class UnreadOutput:
                 self._make_room()
 
     def forget(self, connection: Reader) -> None:
-        """Count nothing more for a connection. Its client has read all output, or its transport has dropped
-        the output."""
+        """Count no output of a connection any more, because its client has read all output, or its transport
+        has dropped the output."""
         self.total -= self._held.pop(connection, 0)
 
     def _make_room(self) -> None:
