@@ -66,7 +66,7 @@ async def look_for_programs(connections: Iterable[Connection], ports: Collection
 
 
 def look_now(connections: Iterable[Connection], ports: Collection[int]) -> None:
-    """Do the same as :func:`look`, in this thread."""
+    """Do the same as :func:`look_for_programs`, in this thread."""
     if new := _unknown(connections):
         _set(new, _find({each.peer for each in new}, frozenset(ports)))
 
