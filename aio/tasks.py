@@ -157,7 +157,7 @@ class CallFuture:
             self._state.post(self.wake)
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Make the event loop call a function. Nothing happens when it was closed."""
+        """Make the event loop call a function. Nothing happens if the loop was closed."""
         self._state.post(function, *args)
 
     def wake(self) -> None:
@@ -491,7 +491,7 @@ class Event(asyncio.Event):
         return self._event.is_set()
 
     async def wait(self) -> Literal[True]:
-        """Wait until it is set."""
+        """Wait until the event is set."""
         if not self._event.is_set():
             await TASKS.call(self._client_loop, self._event.wait, (), {})
         return True

@@ -384,7 +384,7 @@ class Event(threading.Event):
         return self._event.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, at most ``timeout`` seconds. Returns whether the event is set."""
+        """Wait until the event is set, at most ``timeout`` seconds. Returns whether the event is set."""
         try:
             if not self._event.is_set():
                 THREADS.call(self._loop, _wait, (self._event, timeout), {})

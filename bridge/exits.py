@@ -70,7 +70,7 @@ def guard(block: Any, leave: Leave, abandon: Callable[[], object]) -> None:
 
     :param block: the object that is entered.
     :param leave: called with the arguments of ``__exit__``.
-    :param abandon: leaves the block, unless it was left before. It must not raise.
+    :param abandon: leaves the block, unless the block was left before. It must not raise.
     """
     exit = _taken.last()
     if exit is not None and exit.args[1] is block and not exit.args[2]:

@@ -64,7 +64,7 @@ class _Clock(trio.abc.Clock):
 class Loop:
     """A trio loop in a daemon thread.
 
-    :ivar parent: the id of the process that has started it.
+    :ivar parent: the id of the process that has started the loop.
     :ivar forked: whether this process is a fork of the parent.
     :ivar exiting: whether the interpreter exits.
     :ivar sources: called when the loop begins to wait, and when it continues (:mod:`.direct`).
@@ -148,7 +148,7 @@ class Loop:
         return self._workers.finish()
 
     def _unshare(self) -> None:
-        """Have new clients use another loop; called in this one."""
+        """Make new clients use another loop; called in this loop."""
         if _shared.get(self.parent) is self:
             del _shared[self.parent]
 

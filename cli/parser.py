@@ -467,7 +467,7 @@ def _listed(verbs: Mapping[str, Verb]) -> str:
 def verb_parser(name: str, what: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of the arguments after a verb.
 
-    :param what: one of the verbs that may follow it.
+    :param what: one of the verbs that can follow the verb.
     """
     verb, prog = VERBS[name], f"{PROG} {name}"
     if what is not None:

@@ -42,7 +42,7 @@ class Pipeline(Generic[T]):
             await self._next()
 
     async def finish(self) -> None:
-        """Wait for all of them."""
+        """Wait for all requests."""
         while self._sent:
             await self._next()
 

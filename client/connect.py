@@ -2,7 +2,7 @@
 
 The rules:
 
-* The block begins with a session. Inside it the session is kept as the ``on_expired`` parameter says.
+* The block begins with a session. Inside the block the session is kept as the ``on_expired`` parameter says.
 * The end of the block takes at most ``close_grace`` seconds, also after an exception. In this time the jobs
   of the cleanup end, and the session is closed. After that, nothing of the client runs.
 * An exception of the block is raised unchanged. An exception of the client's own tasks ends the block.

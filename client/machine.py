@@ -202,7 +202,7 @@ class SessionMachine:
 
     @property
     def should_close(self) -> bool:
-        """True if there is no connection, or one that is over."""
+        """True if there is no connection, or if the connection is over."""
         return self._connection is None or self._connection.over
 
     @property

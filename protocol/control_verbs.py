@@ -48,7 +48,7 @@ class Argument:
 
     :ivar kind: the kind of its value.
     :ivar help: its meaning.
-    :ivar required: whether it must be given.
+    :ivar required: whether the argument must be given.
     :ivar default: a description of the default.
     :ivar choices: the values that are allowed; empty if all values of the kind are allowed.
     :ivar flag: the option in a terminal; None if the argument is positional.

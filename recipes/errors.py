@@ -19,7 +19,7 @@ class LossReason(enum.Enum):
     SUSPENDED = "the connection was lost"
     NODE_DELETED = "its znode was deleted"
     CLIENT_CLOSED = "the client was closed"
-    RELEASED = "it was given up elsewhere in this process"
+    RELEASED = "another task or thread of this process has given it up"
     REVOKED = "another client has asked for it"
 
 

@@ -103,7 +103,7 @@ class _ReplyReader:
     __del__ = _close  # the event loop was closed first
 
     def begin(self, call: DirectCall, asked: Asked) -> bool:
-        """Begin a call. Returns False if the loop must do it."""
+        """Begin a call. Returns False if the loop must do the call."""
         self._direct_caller.start(call)
         return asked.answered or self._send(call, asked)
 

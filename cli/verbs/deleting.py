@@ -35,7 +35,8 @@ async def rm(context: Context) -> int:
 
 
 async def delete_tree(zk: ZooKeeper, top: str) -> None:
-    """Delete a znode and all znodes below it. If somebody creates znodes there meanwhile, it begins again.
+    """Delete a znode and all znodes below it. If another client creates znodes there meanwhile, the delete
+    begins again.
 
     :raises NoNodeError: if there is nothing at the path.
     :raises NoAuthError: some znodes were not deleted, because this client may not list or delete them.

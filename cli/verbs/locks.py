@@ -161,7 +161,7 @@ def _text(path: str, layout: Layout, clients: Mapping[str, Session]) -> str:
     if layout.items is not None:
         words = [f"{layout.items} items", f"{len(layout.holders)} claimed"]
     if layout.limit is not None:
-        words.append(f"{layout.limit} may hold it at a time")
+        words.append(f"at most {layout.limit} holders at a time")
     lines = [f"{printable(path)}: {layout.shape}{libraries}: {', '.join(words)}"]
     if everybody:
         lines += [f"  {line}" for line in table(_rows(layout, everybody, clients)).splitlines()]

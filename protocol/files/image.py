@@ -1,8 +1,8 @@
 """A tree in the form of a server's files, and how the entries of logs change the tree (files.md sections 4.1
 and 5).
 
-Entries are applied as by a server that starts. An entry holds results, so nothing is checked. An entry that
-was applied before changes nothing.
+Entries are applied in the same way as by a server that starts. An entry holds results, so nothing is checked.
+An entry that was applied before changes nothing.
 
 * An entry that cannot be applied is left out, because its znode is missing or exists already.
 * The counters of a parent only grow. So a snapshot that was written while the tree changed becomes right when

@@ -126,7 +126,7 @@ def generated(cls: type[Record]) -> str:
 class Source:
     """The source of a function that is being built.
 
-    :ivar lines: the lines of its body.
+    :ivar lines: the lines of the body.
     """
 
     def __init__(self, name: str, parameters: str) -> None:

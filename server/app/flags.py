@@ -254,7 +254,7 @@ def certificates(
     """
     if arguments.tls is None:
         if arguments.tls_port is not None:
-            raise Refusal("--tls-port is for --tls, or use the key secureClientPort")
+            raise Refusal("--tls-port works only with --tls; give --tls, or use the key secureClientPort")
         return {}
     from pathlib import Path
 

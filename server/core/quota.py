@@ -84,8 +84,8 @@ class _Quota:
         text is not a quota text.
     :ivar stats: the stats znode.
     :ivar usage: the content of the stats znode; None if its text is not a quota text.
-    :ivar total: the real size of the subtree. The usage differs from it if a client has written the stats
-        znode, or if changes were counted for deeper quotas.
+    :ivar total: the real size of the subtree. The usage differs from the real size if a client has written
+        the stats znode, or if changes were counted for deeper quotas.
     :ivar stale: whether the server must write the text of the stats znode again.
     :ivar warned: whether the log has a line about this quota.
     """

@@ -3,7 +3,7 @@
 All times are whole ms. The rules:
 
 * In each check interval all container znodes and TTL znodes are checked. A step checks 1,000 znodes and takes
-  2 ms. Between two steps is a pause of 10 ms, so that no client waits.
+  2 ms. There is a pause of 10 ms between two steps, so that no client waits.
 * A container is deleted if it has no children now but had a child before. If the settings say so, a container
   that never had a child is deleted after some time.
 * A TTL znode without children is deleted if its TTL has passed since the last write to it.

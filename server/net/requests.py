@@ -1,9 +1,9 @@
 """Handles the requests of a connection, and makes their replies. There are two ways with the same result.
 
-**The long way** is :func:`serve_requests`, one turn of a connection. This way handles any frames: it keeps
-the session alive, checks credentials and limits, asks the gate, and continues a request that an earlier turn
-has not finished. It stops when the turn is over or too much output waits. It closes the connection after the
-last request of a session.
+**The long way** is :func:`serve_requests`, one turn of a connection. This path of the code handles any
+frames: it keeps the session alive, checks credentials and limits, asks the gate, and continues a request that
+an earlier turn has not finished. It stops when the turn is over or too much output waits. It closes the
+connection after the last request of a session.
 
 **The short way** is :func:`exchange`, for the most frequent case: a client that waits for each reply before
 its next request, so that one whole request arrives alone. This way only calls the engine, or the function of

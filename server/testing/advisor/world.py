@@ -74,7 +74,7 @@ class Client:
     :ivar armed: the one-shot watches that have not fired, each with how often it was set since the last event
         of its znode.
     :ivar fired: how many of the session's watches have fired.
-    :ivar events: how many events the session was sent.
+    :ivar events: the number of events that were sent to the session.
     :ivar owned: the session's ephemerals, with the kind of each.
     :ivar below: how many ephemerals of each kind the session has below a znode.
     """

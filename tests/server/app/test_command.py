@@ -347,7 +347,7 @@ def test_certificates_that_cannot_be_had(
     (tmp_path / "file").touch()
     message = refusal(capsys, "--tls", str(tmp_path / "file"))
     assert message.startswith(f"pyzk-server: --tls: cannot write to {tmp_path / 'file'}: ")
-    assert "--tls-port is for --tls" in refusal(capsys, "--tls-port", "1")
+    assert "--tls-port works only with --tls" in refusal(capsys, "--tls-port", "1")
     monkeypatch.setitem(sys.modules, "trustme", None)
     message = refusal(capsys, "--tls", str(tmp_path / "new"))
     assert message == "pyzk-server: --tls needs more: pip install trustme\n"

@@ -158,7 +158,9 @@ def test_a_file_in_the_wrong_directory_is_refused_and_the_locks_are_given_back(t
         apart.open()
         apart.close()
         (tmp_path / wrong).touch()
-        with pytest.raises(StorageError, match=rf"must be in .*/{place}/version-2: logs have their own directory"):
+        with pytest.raises(
+            StorageError, match=rf"must be in .*/{place}/version-2: logs have their own directory"
+        ):
             apart.open()
         (tmp_path / wrong).unlink()
     apart.open()
