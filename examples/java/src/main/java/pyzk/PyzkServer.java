@@ -103,11 +103,11 @@ public final class PyzkServer implements AutoCloseable {
         HttpRequest request = HttpRequest.newBuilder(URI.create(url).resolve("/api/v1" + path))
             .header("content-type", "application/json")
             .method(method, HttpRequest.BodyPublishers.ofString(body == null ? "" : json(body))).build();
-        HttpResponse<String> response = HTTP.sendAsync(request, HttpResponse.BodyHandlers.ofString()).join();
-        if (response.statusCode() != 200) {
-            throw new IllegalStateException(method + " " + path + ": " + response.body());
+        HttpResponse<String> answer = HTTP.sendAsync(request, HttpResponse.BodyHandlers.ofString()).join();
+        if (answer.statusCode() != 200) {
+            throw new IllegalStateException(method + " " + path + ": " + answer.body().replace("\\n", "\n"));
         }
-        return response.body();
+        return answer.body();
     }
 
     private static String json(Object value) {

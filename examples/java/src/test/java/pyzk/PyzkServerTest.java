@@ -227,6 +227,10 @@ class PyzkServerTest {
             assertSame(failure, explained); // so that an IDE shows the difference
             String seen = explained.getSuppressed()[0].getMessage();
             assertTrue(seen.contains("create /state 'starting'"), seen);
+            String refused = assertThrows(IllegalStateException.class, () ->
+                server.post("/wait", Map.of("path", "/never", "timeout", 0.01))).getMessage();
+            assertTrue(refused.contains("waited 0.01 s for /never to exist"), refused);
+            assertTrue(refused.lines().anyMatch(line -> line.endsWith("'starting' -> ok")), refused);
         }
     }
 
