@@ -30,10 +30,9 @@ class NotInstalled(Exception):
 
 
 def make(directory: Path, host: str) -> ssl.SSLContext:
-    """Make certificates, or find existing ones, and return the server's side of TLS.
+    """Make certificates, or find existing certificates. Return the TLS context of the server.
 
     :param host: the host of the server: a name or an address with which clients connect.
-    :raises NotInstalled: without trustme.
     :raises NotInstalled: trustme is missing.
     :raises TlsError: existing files are not the files of this module.
     """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _NO_MEMORY: Final = f"{PROG}: memory ran out; raise its limit (ulimit -v), or keep less\n".encode()
 _FLUSH: Final = 1.0
-"""Seconds between two attempts to write waiting lines of the log."""
+"""The time in seconds between two attempts to write waiting lines of the log."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -194,7 +194,7 @@ def _make_hostile(server: MonitoredServer, seed: int) -> None:
 
 
 def _failed_journal(error: BaseException) -> Refusal | None:
-    """Return the refusal for a log that cannot be written, if such a log has ended the server."""
+    """Return the message for a log that cannot be written, if this has ended the server; otherwise None."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return Refusal(f"--data: {error}") if type(error).__name__ == "JournalFailed" else None

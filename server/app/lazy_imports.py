@@ -23,7 +23,7 @@ _SPARE = 2
 
 
 class _Later(ModuleType):
-    """Replaces a module until the first use of one of its names."""
+    """A stand-in that replaces a module until the first use of one of its names."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # the import system asks each module for these

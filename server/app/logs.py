@@ -25,7 +25,8 @@ FORMATS: Final = ("text", "json")
 _LONGEST: Final = 4000
 """The largest number of characters of a message; the rest is cut off."""
 _WINDOW: Final = 10.0
-"""Seconds over which the lines of one kind are counted. All lines from one place in the code are one kind."""
+"""The length in seconds of a window in which the lines of one kind are counted. All lines from one place in
+the code are one kind."""
 _MOST: Final = 200
 """The largest number of lines of one kind in a window."""
 

@@ -1,4 +1,4 @@
-"""The flag ``--record``: what a server records, and when it loads the test kit for that.
+"""The flag ``--record``: the requests that a server records, and the time at which it loads the test kit.
 
 A command that starts must not wait for the test kit. Therefore the latest requests are recorded from the
 first request or connection on (:mod:`..testing.from_start`).

@@ -31,16 +31,16 @@ _TYPES: Final[Mapping[str, tuple[type, str]]] = {
 
 @cache
 def _types_of(annotation: str) -> tuple[tuple[type, ...], str]:
-    """None comes first, because it is the most frequent value, and other types may be abstract, which takes
-    longer."""
+    """Return the types of an annotation. None is the first type, because it is the most frequent value, and
+    because checking an abstract type takes longer."""
     found = [_TYPES[each] for each in annotation.split(" | ")]
     return tuple(each for each, _ in reversed(found)), " or ".join(text for _, text in found)
 
 
 def check_type(instance: object, field: attrs.Attribute[Any], value: object) -> None:
-    """Check the type of an argument; a validator of attrs.
+    """Check the type of an argument. This is a validator of attrs.
 
-    :raises TypeError: it has another one. A value that is a secret is not shown.
+    :raises TypeError: the argument has another type. The error does not show a secret.
     """
     __tracebackhide__ = True
     types, text = _types_of(str(field.type))

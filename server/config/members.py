@@ -1,8 +1,7 @@
 """The members of an ensemble, as ``zoo.cfg`` and ``/zookeeper/config`` write them (ensemble.md sections 9.3
 and 12).
 
-The addresses are read and shown. A pretend ensemble has no ports for quorum and election: nobody listens
-there.
+A pretend ensemble shows the ports for quorum and election, but does not listen at them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 _QUORUM, _ELECTION = 2887, 3887
-"""The shown ports for a server without a line in the configuration: these, plus its number."""
+"""The numbers from which the shown ports of a server without a line in the configuration are made: the number
+of the server is added."""
 MOST = 254
 """The largest number of servers. It is also the highest last byte of a server's number. This byte is the top
 byte of session ids, where 255 is the mark of a TTL znode."""
@@ -32,12 +32,12 @@ class ServerAddress:
     """One ``server.N`` line.
 
     :ivar host: the shown host of the server.
-    :ivar quorum: the port for the other servers, which is only shown; ``election`` is a port of the same
-        kind.
-    :ivar votes: False for an observer.
-    :ivar client: host and port for clients, if the line has them.
+    :ivar quorum: the port for the followers, which is only shown. ``election`` is the port for elections,
+        which is only shown too.
+    :ivar votes: whether the server votes; False for an observer.
+    :ivar client: the host and the port for clients; empty if the line has none.
     :ivar group: the number of the server's group; None if all voting servers are one group.
-    :ivar weight: the weight of its vote in the group.
+    :ivar weight: the weight of the server's vote in its group.
     """
 
     number: int
@@ -52,9 +52,9 @@ class ServerAddress:
     @classmethod
     def parse(cls, number: str, text: str) -> ServerAddress:
         """
-        :param number: N.
+        :param number: the number N in ``server.N``.
         :param text: ``host:quorum:election[:role][;[host:]port]``.
-        :raises MemberError: it has another form.
+        :raises MemberError: the text or the number has another form.
         """
         if not re.fullmatch(r"[0-9]{1,10}", number) or int(number) > _LARGEST or int(number) % 256 > MOST:
             raise MemberError(
@@ -77,7 +77,7 @@ class ServerAddress:
 
     @property
     def client_port(self) -> int | None:
-        """The port for clients, if the line has one."""
+        """The port for clients; None if the line has none."""
         return int(self.client.rpartition(":")[2]) if self.client else None
 
     @property
@@ -91,7 +91,7 @@ def made_up(participants: int, observers: int = 0) -> list[ServerAddress]:
     """Return the members of an ensemble without a configuration, numbered from 1, the observers last.
 
     :raises TypeError: one of the arguments is not a number.
-    :raises MemberError: no server votes, or there are too many.
+    :raises MemberError: no server votes, or there are too many servers.
     """
     for name, count in (("participants", participants), ("observers", observers)):
         if not isinstance(count, int) or isinstance(count, bool):
@@ -107,7 +107,7 @@ def made_up(participants: int, observers: int = 0) -> list[ServerAddress]:
 def joiner(number: int, observes: bool = False) -> ServerAddress:
     """Return the line of a server without a line in the configuration.
 
-    :raises MemberError: the number is not possible.
+    :raises MemberError: a server cannot have this number.
     """
     return ServerAddress.parse(
         str(number), f"127.0.0.1:{_QUORUM + number}:{_ELECTION + number}:{_ROLE[observes]}"
@@ -120,8 +120,9 @@ def chosen(
     """Return the members of the requested ensemble; none for a single server.
 
     :param written: the members of the configuration.
-    :param participants: the number of voting servers that is requested in addition; None for no request.
-    :raises MemberError: that is not possible.
+    :param participants: the number of voting servers that a flag or an argument requests; None for no
+        request.
+    :raises MemberError: no ensemble can have these members.
     """
     if participants is None:
         if observers:
@@ -136,7 +137,7 @@ def chosen(
 def check(members: Sequence[ServerAddress], least: int = 2) -> None:
     """
     :param least: the number of voting servers that observers need.
-    :raises MemberError: the real server's rules forbid this ensemble (ensemble.md section 12.4), or two
+    :raises MemberError: the rules of the real server forbid this ensemble (ensemble.md section 12.4), or two
         servers would give the same ids to sessions.
     """
     check_numbers(member.number for member in members)
@@ -157,16 +158,16 @@ def check_numbers(numbers: Iterable[int]) -> None:
 
 
 def is_of_groups(key: str) -> bool:
-    """Return whether a key is about groups or weights."""
+    """Return whether a key is ``group.N`` or ``weight.N``."""
     return key.startswith(("group.", "weight."))
 
 
 def grouped(members: Iterable[ServerAddress], lines: Iterable[tuple[str, str]]) -> list[ServerAddress]:
-    """Put servers into groups, and give them weights. Without lines about groups or weights the servers do
-    not change.
+    """Set the groups and the weights of servers. Without lines about groups or weights the servers do not
+    change.
 
-    :param lines: keys and values, as ``group.1`` and ``1:2:3``, ``weight.1`` and ``2``.
-    :raises MemberError: a voting server is in no group or in two, or no vote counts.
+    :param lines: pairs of a key and a value, such as ``group.1`` and ``1:2:3``, or ``weight.1`` and ``2``.
+    :raises MemberError: a voting server is in no group or in two groups, or all weights are 0.
     :raises ValueError: a text is not a number, or the number belongs to a server that does not vote.
     """
     groups: dict[int, int] = {}
@@ -211,7 +212,8 @@ class Configuration:
     :ivar members: the servers, by their numbers.
     :ivar version: the zxid of the last change; 0 if there was none.
     :ivar voters: the numbers of the voting servers.
-    :ivar groups: the numbers of the servers of each group that counts; none if all servers are one group.
+    :ivar groups: for each group with a weight above 0, the numbers of its servers; empty if there are no
+        groups.
     """
 
     members: Mapping[int, ServerAddress]
@@ -236,7 +238,7 @@ class Configuration:
         return cls({member.number: member for member in members}, version)
 
     def has_quorum(self, numbers: Iterable[int]) -> bool:
-        """Return whether these servers are enough to decide."""
+        """Return whether these servers are a quorum."""
         present = self.voters.intersection(numbers)
         if not self.groups:
             return 2 * len(present) > len(self.voters)
@@ -248,13 +250,13 @@ class Configuration:
 
     @property
     def quorum(self) -> str:
-        """What decides, in words."""
+        """The definition of a quorum, for messages."""
         if self.groups:
             return f"a majority of the weight in most of {len(self.groups)} groups"
         return f"{len(self.voters) // 2 + 1} of {len(self.voters)} servers"
 
     def may_lead(self, number: int) -> bool:
-        """Return whether a server votes and its vote counts."""
+        """Return whether a server votes with a weight above 0."""
         return number in self.voters and self.members[number].weight > 0
 
     def keeps(self, leader: ServerAddress) -> bool:

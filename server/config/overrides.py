@@ -12,7 +12,7 @@ from .zookeys import CHECKED, IGNORED, KNOWN, NOT_YET, NUMBERED, PROPERTIES, rea
 
 _PREFIX = "PYZK_"
 _OTHERS = re.compile("PYZK_(HOSTS|URL|AUTH|TOKEN|WITHOUT_EPOLL|LOCK_.*|SWEEP.*|REQUIRE_.*|JARS)")
-"""Variables of the other commands, and of the tests."""
+"""The environment variables of the other commands and of the tests."""
 
 
 def variable(key: str) -> str:

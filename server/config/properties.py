@@ -17,10 +17,10 @@ class ConfigError(ValueError):
 
 @attrs.frozen
 class Entry:
-    """A key, and the last of its values.
+    """A key and its last value.
 
     :ivar line: the number of the line in its file; 0 if the key does not come from a file.
-    :ivar source: the name in messages of the file, the flag or the variable that the key comes from.
+    :ivar source: the name of the file, the flag or the environment variable with the key, for messages.
     """
 
     key: str
@@ -30,7 +30,8 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """Return the place of the key in its file, or its other source."""
+        """The number of the line in the file. For a key that is no line of a file, its flag or environment
+        variable."""
         return f"line {self.line}" if self.line else self.source
 
     @property
@@ -65,8 +66,8 @@ def parse(text: str, name: str = "zoo.cfg") -> dict[str, Entry]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are neither blank nor comments, with continuations joined, each with the number of
-    its first line."""
+    """Yield the logical lines, each with the number of its first line. Blank lines and comments are left out.
+    A line and its continuations are one logical line."""
     lines = enumerate(_NEWLINE.split(text), start=1)
     for number, raw in lines:
         line = raw.lstrip(_BLANK)
@@ -79,7 +80,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _goes_on(line: str) -> bool:
-    """Return whether the next line continues this one: it ends with an odd number of backslashes."""
+    """Return whether a line continues in the next line: a line with an odd number of backslashes at its
+    end."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 

@@ -1,6 +1,6 @@
-"""Reads each single key of a zoo.cfg: its value and its setting.
+"""Reads each single key of a zoo.cfg, and sets its setting.
 
-Keys without effect are noted with the reason; :attr:`Reading.warnings` are lines for the log.
+A key without effect is noted with the reason. :attr:`Reading.warnings` has lines for the log.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _OF_PRETENDED = {
 
 
 class Reading:
-    """One file while it is read, with the keys of environment variables and ``--set``.
+    """The state of reading one file and the keys of environment variables and ``--set``.
 
     :ivar name: the name of the file in errors and warnings.
     :ivar values: the values by field of :class:`Settings`.
-    :ivar idle: keys without effect, by the reason.
-    :ivar unknown: values of unknown keys.
+    :ivar idle: the keys without effect, by the reason.
+    :ivar unknown: the values of unknown keys, by key.
     :ivar servers: the ``server.N`` lines, by key.
     :ivar groups: the ``group.N`` and ``weight.N`` lines, by key.
-    :ivar members: the members of the ensemble, if these lines are an ensemble.
-    :ivar is_ensemble: whether these lines, or a flag or request, make an ensemble.
+    :ivar members: the members of the ensemble; empty for a single server.
+    :ivar is_ensemble: whether the file, a flag or an argument requests an ensemble.
     """
 
     def __init__(self, text: str, name: str, beside: Iterable[Entry]) -> None:
@@ -122,7 +122,7 @@ class Reading:
             self.refuse(entry, str(error))
 
     def give(self, field: str | None, value: object, entry: Entry) -> None:
-        """Set a field of :class:`Settings`; None is no field."""
+        """Set a field of :class:`Settings`. If the field is None, do nothing."""
         if field:
             self.values[field] = SourcedValue(value, entry.key, entry.where)
 

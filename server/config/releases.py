@@ -2,13 +2,13 @@
 
 The rules:
 
-* A line such as ``3.8`` stands for its release in :data:`LINES`. A full number such as ``3.8.0`` names a
-  release too, from 3.5.5 up to the last known release (:data:`LAST`).
-* Each row of :data:`CHANGES` is one change of behaviour. It has the old behaviour, and for each line that was
-  maintained at that time the first release with the new behaviour. A line that the row does not name has the
-  new behaviour if it is later than all named lines, and otherwise the old one.
-* A server has the behaviour of its release in every row. The rows are read when it starts. The rest of the
-  code has the default behaviour, which costs nothing (:mod:`..core.emulation`).
+* A line such as ``3.8`` means the release of this line in :data:`LINES`. A full number such as ``3.8.0``
+  names a release too, from 3.5.5 up to the last known release (:data:`LAST`).
+* Each row of :data:`CHANGES` is one change of behaviour. A row has the old behaviour, and for each line that
+  was maintained then the first release with the new behaviour. All lines after the named lines have the new
+  behaviour. All other lines have the old behaviour.
+* For every row a server has the behaviour of its release. The server reads the rows at its start only, so the
+  default release is not slower (:mod:`..core.operations`).
 * Faults that endanger clients or data are never emulated: see docs/differences.md.
 """
 
@@ -34,7 +34,7 @@ LINES: Final = {
 LAST: Final = {(3, 5): 10, (3, 6): 4, (3, 7): 2, (3, 8): 6, (3, 9): 5, (3, 10): 0}
 """The last known release of each line. 3.10.0 is the development head."""
 _FIRST: Final = (3, 5, 5)
-"""Earlier releases were alphas and betas, with other access rules."""
+"""The first release that can be emulated. Earlier releases were alphas and betas, with other access rules."""
 DEFAULT: Final = "3.9"
 
 
@@ -61,9 +61,13 @@ class Change:
 
 CHANGES: Final = {
     "batched-reads": Change(
-        "wire.md section 8", "the ops 22 and 103 to 106 are unknown: -6 and close", ((3, 6, 0),)
+        "wire.md section 8",
+        "the ops 22 and 103 to 106 are unknown: the server answers -6 and closes",
+        ((3, 6, 0),),
     ),
-    "who-am-i": Change("wire.md section 8", "the op 107 is unknown: -6 and close", ((3, 7, 0),)),
+    "who-am-i": Change(
+        "wire.md section 8", "the op 107 is unknown: the server answers -6 and closes", ((3, 7, 0),)
+    ),
     "quota-limits": Change("semantics.md section 9.3", "quotas are never enforced", ((3, 7, 0),)),
     "flags-in-multi": Change(
         "wire.md section 10",
@@ -89,7 +93,9 @@ CHANGES: Final = {
         "a check outside a multi takes a zxid and gets no answer",
         ((3, 8, 5), (3, 9, 3)),
     ),
-    "notification-zxid": Change("wire.md section 11", "-1 in the header of each event", ((3, 9, 0),)),
+    "notification-zxid": Change(
+        "wire.md section 11", "the header of each watch event has the zxid -1", ((3, 9, 0),)
+    ),
     "watcher-types": Change(
         "semantics.md section 10.6", "ops 17 and 18 answer -5 to the types 4 and 5", ((3, 9, 0),)
     ),
@@ -113,7 +119,7 @@ CHANGES: Final = {
     ),
     "null-path-in-multi": Change(
         "semantics.md section 11, rule 10",
-        "-5 with a terminator after it, and the last processed zxid does not change",
+        "the reply is -5 with a terminator, and the last processed zxid does not change",
         ((3, 9, 0),),
     ),
     "null-acl-in-multi": Change(
@@ -139,7 +145,7 @@ CHANGES: Final = {
         ((3, 10, 0),),
     ),
     "operation-counters": Change(
-        "operator-surface.md section 3.4", "no counters op_count_* and ttl_node_*", ((3, 10, 0),)
+        "operator-surface.md section 3.4", "there are no counters op_count_* and ttl_node_*", ((3, 10, 0),)
     ),
     "prometheus-names": Change(
         "operator-surface.md section 3.1",

@@ -158,7 +158,7 @@ def _doubtful_values(reading: Reading) -> None:
 
 
 def _is_digest(text: str) -> bool:
-    """Return whether a value has the form of user:digest, for any digest."""
+    """Return whether a value has the form ``user:digest``. The digest may be of any algorithm."""
     user, _, digest = text.partition(":")
     try:
         return bool(user) and len(a2b_base64(digest, strict_mode=True)) in (16, 20, 28, 32, 48, 64)

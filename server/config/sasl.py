@@ -1,7 +1,8 @@
 """The users of SASL, from keys and from a JAAS file of the real server (sasl.md section 10).
 
 A key ``sasl.user.NAME`` defines a user, and overrides the same user of the file. Such users need no other
-keys. ACLs can name the users of a file only with a provider, as in the real server (sasl.md section 1).
+keys. ACLs can name the users of a file only with an ``authProvider.N``, as in the real server (sasl.md
+section 1).
 
     Server {
         org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -23,7 +24,7 @@ from .zookeys import SASL_USER, SUPER_USER
 
 JAAS_FILE: Final = "java.security.auth.login.config"
 _SECTION: Final = "Server"
-"""The name of the section if ``sasl.serverconfig`` gives no other."""
+"""The name of the section of the file, unless ``sasl.serverconfig`` has another name."""
 _DIGEST: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _USER: Final = "user_"
@@ -60,10 +61,10 @@ class SaslKeyError(ValueError):
 class Found:
     """The users that the keys define.
 
-    :ivar key: the key that has defined the users; empty without users.
-    :ivar users: passwords by user name; None: there is no SASL.
-    :ivar enabled: whether the users work without a provider.
-    :ivar warnings: about keys.
+    :ivar key: the key that defines the users; empty if there are no users.
+    :ivar users: the passwords by user name; None if there is no SASL.
+    :ivar enabled: whether ACLs can name the users without an ``authProvider.N``.
+    :ivar warnings: the warnings about the keys.
     """
 
     key: str = ""
@@ -76,7 +77,7 @@ class Found:
 def read(values: Mapping[str, str]) -> Found:
     """Collect the users.
 
-    :param values: by key.
+    :param values: the values by key.
     :raises SaslKeyError: the JAAS file cannot be read.
     """
     section = values.get("sasl.serverconfig", _SECTION)
@@ -127,7 +128,7 @@ def users_of(text: str, section: str = _SECTION, name: str = "jaas.conf") -> dic
 
 
 class _Parser:
-    """Reads one text, once."""
+    """The reader of the text of one JAAS file."""
 
     def __init__(self, text: str, name: str) -> None:
         self._name = name

@@ -1,10 +1,11 @@
-"""The rules about the keys of TLS (operator-surface.md section 4.2): the ports with TLS, and their stores.
+"""The rules about the keys of TLS: which ports have TLS, and which stores a port uses (operator-surface.md
+section 4.2).
 
 * ``secureClientPort`` and ``client.portUnification`` use the stores of ``ssl.*``.
 * With ``admin.portUnification`` or ``admin.forceHttps``, the admin server uses the stores of
   ``ssl.quorum.*``, like the real server. Without such stores it uses the stores of ``ssl.*``. The admin
   server requires certificates of clients only with ``admin.needClientAuth``.
-* Keys that no port needs are named in the warning.
+* The warning about keys without effect names the keys that no port uses.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _ADMIN: Final = ("admin.portUnification", "admin.forceHttps", "admin.needClientA
 
 
 def secure_ports(reading: Reading) -> None:
-    """Make the contexts of all ports with TLS.
+    """Make the TLS contexts of all ports with TLS.
 
     :raises ConfigError: a store cannot be read, or keys contradict each other.
     """
@@ -66,7 +67,7 @@ def _clients_port(reading: Reading) -> bool:
 
 
 def _admin_port(reading: Reading) -> str:
-    """Return the prefix of the admin server's stores; empty if it has none."""
+    """Return the prefix of the keys of the admin server's stores; empty if the admin server has no TLS."""
     only = reading.is_true("admin.forceHttps")
     if not only and not reading.is_true("admin.portUnification"):
         return ""
@@ -80,7 +81,8 @@ def _admin_port(reading: Reading) -> str:
 
 
 def _options(reading: Reading, prefix: str) -> dict[str, str]:
-    """Return the options whose keys begin with a prefix, under the keys of the ports for clients."""
+    """Return the options whose keys begin with a prefix. In the result the prefix is replaced by ``ssl.``,
+    which is the prefix for the ports for clients."""
     entries = reading.entries.items()
     found = {_OWN + key.removeprefix(prefix): entry.value for key, entry in entries if key.startswith(prefix)}
     return {key: value for key, value in found.items() if key in tls.OPTIONS}

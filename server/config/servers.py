@@ -15,7 +15,8 @@ from .zookeys import KNOWN, address, boolean
 
 
 def find(reading: Reading) -> None:
-    """Find the lines before any other key is read, because other keys depend on them."""
+    """Find the ``server.N`` lines. This must be called before any other key is read, because other keys
+    depend on these lines."""
     reading.servers = {key: entry for key, entry in reading.entries.items() if key.startswith("server.")}
     reading.groups = {key: entry for key, entry in reading.entries.items() if is_of_groups(key)}
     if dynamic := reading.entries.get("dynamicConfigFile"):
@@ -76,7 +77,7 @@ def take_address(reading: Reading) -> None:
 
 def limits(reading: Reading) -> tuple[int | None, int | None]:
     """Return syncLimit and initLimit of an ensemble; None for a missing key. An ensemble with ``server.N``
-    lines must have both."""
+    lines must have both keys."""
     if not reading.is_ensemble:
         return None, None
     found: list[int | None] = []

@@ -26,14 +26,15 @@ _NEEDED = {"metrics_port": ("prometheus_client", "prometheus-client")}
 
 
 _NEVER_USED = 300_000
-"""ms after which the server deletes an empty container that never had a child, since release 3.10."""
+"""The time in ms after which the server deletes an empty container that never had a child, since release
+3.10."""
 
 
 def hashlib_name(algorithm: str) -> str:
-    """Return hashlib's name of a digest, given the name in Java (SHA1, SHA-256, SHA-512/256, SHA3-256; any
-    case).
+    """Return the name of a digest in hashlib for its name in Java, such as SHA1, SHA-256, SHA-512/256 or
+    SHA3-256, in upper or lower case.
 
-    :raises ValueError: hashlib does not have it.
+    :raises ValueError: hashlib has no such digest.
     """
     if algorithm == "SHA1":  # the default: hashlib need not be loaded for it
         return "sha1"
@@ -68,7 +69,7 @@ def _count(settings: Settings | None, attribute: attrs.Attribute[int], value: in
 
 
 def _number(default: int, least: int, *also: int) -> int:
-    """Declare a field with a value of at least ``least``, or with a value in ``also``."""
+    """Declare a field whose value is at least ``least``, or one of the values ``also``."""
 
     def at_least(settings: Settings | None, attribute: attrs.Attribute[int], value: int) -> None:
         if value < least and value not in also:
@@ -114,8 +115,8 @@ def _release(settings: Settings | None, attribute: attrs.Attribute[str], value: 
 
 
 def _has(emulate: str, change: str) -> bool:
-    """Return whether a release has a change; False for an invalid release, which its validator will
-    refuse."""
+    """Return whether a release has a change. The result is False for an invalid release, which its validator
+    refuses later."""
     try:
         return release(emulate).has(change)
     except ReleaseError:
@@ -235,7 +236,8 @@ class Settings:
 
     @max_loopback_connections.default
     def _loopback_by_default(self) -> int:
-        """On a laptop all clients share one address, so only an explicit limit applies."""
+        """When many programs on one machine share a loopback address, only an explicit limit has an
+        effect."""
         given = self.max_client_connections
         return 0 if given == MAX_CLIENT_CONNECTIONS else given
 
@@ -249,7 +251,7 @@ class Settings:
 
     @sasl_enabled.default
     def _sasl_by_default(self) -> bool:
-        """If SASL users exist, SASL is enabled. Only users of a JAAS file need a provider too."""
+        """If SASL users exist, SASL is enabled. Users of a JAAS file need an ``authProvider.N`` too."""
         return self.sasl_users is not None
 
     @property
@@ -304,7 +306,7 @@ class Settings:
 
 
 def check(field: str, value: object, name: str) -> None:
-    """Run the validator of one field of :class:`Settings`, calling the field ``name`` in the message.
+    """Run the validator of one field of :class:`Settings`. In the message the field has the name ``name``.
 
     Raises :class:`ValueError`.
     """

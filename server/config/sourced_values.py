@@ -36,11 +36,11 @@ class Configuration:
     """The contents of a file.
 
     :ivar values: values by field of :class:`Settings`, for :func:`build`.
-    :ivar warnings: lines for the log: one about all keys without effect, and one for each value that is
-        probably a mistake.
+    :ivar warnings: lines for the log: one line about all keys without effect, and one line for each value
+        that is probably a mistake.
     :ivar members: the servers of an ensemble; none for a single server.
-    :ivar sync_limit: the sync limit of an ensemble in ticks, if given; ``init_limit`` is the init limit in
-        ticks.
+    :ivar sync_limit: the value of syncLimit in ticks; None if the configuration has none. ``init_limit`` is
+        the value of initLimit.
     """
 
     values: Mapping[str, SourcedValue]
@@ -54,7 +54,8 @@ def build(sourced: Mapping[str, SourcedValue], names: Mapping[str, str] = Mappin
     """Make the settings from values with their sources.
 
     :param sourced: the values by field of :class:`Settings`.
-    :param names: the names in errors of fields without a value; by default their keys in zoo.cfg.
+    :param names: the names of fields without a value, for errors. The default is the key of each field in
+        zoo.cfg.
     :raises ConfigError: a value is out of range, or two values contradict each other.
     """
     values: dict[str, Any] = {field: item.value for field, item in sourced.items()}

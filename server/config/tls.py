@@ -1,4 +1,4 @@
-"""TLS for the secure port, from the ssl.* keys of zoo.cfg (operator-surface.md section 4.2).
+"""Makes the TLS context of a port from the ssl.* keys of zoo.cfg (operator-surface.md section 4.2).
 
 Key and trust stores are PEM files. Stores in Java's formats are refused; the error has the command that
 converts the store.
@@ -32,7 +32,7 @@ OPTIONS: Final = frozenset(
 )
 """The keys that :func:`server_context` reads."""
 QUORUM_OPTIONS: Final = frozenset(key.replace("ssl.", "ssl.quorum.") for key in OPTIONS)
-"""The same keys for the stores of the real server's admin server."""
+"""The keys of the stores that the admin server of the real server uses."""
 
 # By name: a module that only asks for OPTIONS need not load ssl (see later.py).
 _CLIENT_AUTH = {"need": "CERT_REQUIRED", "want": "CERT_OPTIONAL", "none": "CERT_NONE"}
@@ -53,11 +53,11 @@ class TlsError(ValueError):
 def server_context(options: Mapping[str, str]) -> ssl.SSLContext:
     """Make the context of the secure port.
 
-    :param options: values by key of :data:`OPTIONS`; an empty value counts as missing.
+    :param options: the values by key of :data:`OPTIONS`. An empty value counts as a missing value.
     :raises TlsError: a file cannot be read or is not PEM, a password is wrong, or a value is unknown.
 
-    As in the real server, a client must show a certificate unless ssl.clientAuth says otherwise. Without a
-    trust store, the certificate authorities of this machine are trusted.
+    As in the real server, a client must show a certificate, unless ssl.clientAuth has another value. Without
+    a trust store, the certificate authorities of this machine are trusted.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _load_key_store(context, options)
@@ -145,8 +145,7 @@ _CONVERT_JKS = (
 
 
 def _check_pem(options: Mapping[str, str], store: str) -> None:
-    """Refuse a store that is not PEM by its type or its name. The error has the command that converts the
-    store."""
+    """Refuse a store whose type or name is not PEM. The error has the command that converts the store."""
     key = f"{store}.location"
     location = options[key]
     content = _read(key, location)
@@ -186,7 +185,7 @@ def _restrict_versions(context: ssl.SSLContext, options: Mapping[str, str]) -> N
 
 
 def _openssl_name(suite: str) -> str:
-    """Return OpenSSL's name of a cipher suite of TLS 1.2, given the name in Java. Another name is returned
+    """Return the name of a cipher suite of TLS 1.2 in OpenSSL for its name in Java. Another name is returned
     unchanged.
 
     TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is ECDHE-RSA-AES128-GCM-SHA256.

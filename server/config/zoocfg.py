@@ -1,4 +1,4 @@
-"""zoo.cfg: from the text of a file to its settings (operator-surface.md section 4).
+"""Makes settings from the text of a zoo.cfg (operator-surface.md section 4).
 
 ``zookeys`` has the meaning of each key. One warning names all keys without effect. A key that cannot be used
 raises :class:`ConfigError`, whose one line names the file, the line and the key. Errors and warnings contain

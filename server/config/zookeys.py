@@ -1,10 +1,10 @@
-"""The meaning of each key of zoo.cfg (operator-surface.md section 4). A key is one of these:
+"""The meaning of each key of zoo.cfg (operator-surface.md section 4). There are five kinds of keys:
 
-* a setting of the server: ``KNOWN`` and ``PROPERTIES``, and the keys of TLS in ``tls.OPTIONS``;
-* without effect, because nothing here corresponds to it: ``IGNORED``;
-* without effect yet: ``NOT_YET``;
-* refused: by its parser, in ``KNOWN`` or ``CHECKED``, or by a rule about several keys in ``rules``;
-* an unknown key, which is kept and is never an error.
+* keys that are settings of the server: ``KNOWN``, ``PROPERTIES``, and the keys of TLS in ``tls.OPTIONS``;
+* keys without effect, because this server has nothing that they could set: ``IGNORED``;
+* keys that have no effect yet: ``NOT_YET``;
+* keys that are refused: a parser in ``KNOWN`` or ``CHECKED``, or a rule in ``rules``, refuses the value;
+* unknown keys: they are kept, and are no error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _java_integer(text: str) -> int:
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-"""Seconds."""
+"""The units of a time, in seconds."""
 
 
 def _interval(text: str) -> int:
@@ -57,7 +57,8 @@ def _interval(text: str) -> int:
 
 
 def _limit(parser: Callable[[str], int]) -> Callable[[str], int]:
-    """Read a limit of connections: 0 and negative numbers mean no limit; -1 is usual."""
+    """Make a parser of a limit of connections. 0 and negative numbers, such as the usual -1, mean no
+    limit."""
     return lambda text: max(parser(text), 0)
 
 
@@ -123,14 +124,15 @@ _SECRET = re.compile(
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key is a secret, which is never shown."""
+    """Return whether the value of a key is a secret, which must not be shown."""
     return _SECRET.search(key) is not None
 
 
 # --- keys that are settings -----------------------------------------------------------------------------
 
 Meaning = tuple[str | None, Parser]
-"""The field of Settings (None: only a rule about several keys reads it) and the parser of the value."""
+"""The field of Settings for each key, and the parser of the value. The field is None if only a rule about
+several keys reads the value."""
 
 # A value that cannot be read is an error in the real server, too.
 KNOWN: Final[dict[str, Meaning]] = {
@@ -222,7 +224,7 @@ AT_CLIENT_PORT: Final = (
     *("admin.commandURL", "admin.snapshot.enabled", "admin.restore.enabled"),
     *("admin.rateLimiterIntervalInMS", "metricsProvider.exportJvmInfo"),
 )
-"""Keys of the admin server and of the metrics. These keys also apply to the port for clients, because the
+"""The keys of the admin server and of the metrics. These keys also apply to the port for clients, because the
 port serves both."""
 
 SASL_USER: Final = "sasl.user."
@@ -231,7 +233,7 @@ SASL_KEYS: Final = (
     *("java.security.auth.login.config", "sasl.serverconfig", "allowSaslFailedClients", "superUser"),
     *("SASLAuthenticationProvider.superPassword", "letAnySaslUserDoX"),
 )
-"""Keys that have no effect without users of SASL."""
+"""The keys that have no effect without users of SASL."""
 NUMBERED: Final = ("authProvider.", SASL_USER, SUPER_USER)
 """The prefixes of keys that end with a name that the operator chooses."""
 
@@ -246,7 +248,7 @@ AUTH_PROVIDERS: Final = {
     f"{_AUTH}SASLAuthenticationProvider": "sasl_enabled",
     (ENSEMBLE_PROVIDER := f"{_AUTH}EnsembleAuthenticationProvider"): None,
 }
-"""The field that the class in an authProvider.N sets to true; None for a class without such a field."""
+"""The field that each class in an authProvider.N sets to true; None for a class without a field."""
 
 # --- keys without effect --------------------------------------------------------------------------------
 
@@ -332,8 +334,8 @@ NOT_YET: Final = _reasons(
 
 
 def is_off(value: str) -> bool:
-    """Whether a value of a key in ``NOT_YET`` needs no warning, because the value disables a feature that
-    this server lacks."""
+    """Return whether a value of a key in ``NOT_YET`` needs no warning, because the value disables a feature
+    that this server lacks."""
     return value.lower() == "false"
 
 

@@ -1,1 +1,1 @@
-"""The operator's side: four-letter words, metrics, the admin server."""
+"""The interfaces for operators: four-letter words, metrics and the admin server."""

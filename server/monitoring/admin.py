@@ -1,4 +1,4 @@
-"""The admin server (operator-surface.md section 2): one HTTP request in, one answer out, without a socket.
+"""The admin server without its sockets (operator-surface.md section 2): answers one HTTP request.
 
 URLs, methods, statuses, names and values are the same as in the real server. The JSON is on one line. A
 request passes these checks, in this order:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _MAX_TREE = 2**30
-"""Bytes of a snapshot to be restored."""
+"""The largest number of bytes of a snapshot that is restored."""
 
 
 def answer(request: Request, service: Service, now: float) -> Response:
@@ -125,7 +125,7 @@ def _limited(command: Command, service: Service, now: float) -> int:
 
 
 def _streamed(command: Command, found: Stream) -> Response:
-    """Make the answer with a snapshot, which is made while other clients are served."""
+    """Return the answer with a snapshot. The snapshot is made while other clients are served."""
     headers = {"content-type": "application/octet-stream" if found.whole else "application/json"}
 
     def pieces() -> Iterator[bytes]:
@@ -178,7 +178,7 @@ def _unauthorized(request: Request, service: Service) -> tuple[int, str] | None:
 
 
 def _json(status: int, command: str, data: Data | Rows, error: str | None = None) -> Response:
-    """Make the answer with its JSON. While a long answer is made, other clients are served."""
+    """Return an answer in JSON. While a long answer is made, other clients are served."""
     rows = data.rows if isinstance(data, Rows) else iter(data.items())
     has_error = "error" in data if isinstance(data, dict) else False
     last = {"command": command} if has_error else {"command": command, "error": error}
@@ -215,4 +215,4 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
-"""An encoder like json.dumps(), which would make a new encoder for each call."""
+"""The function json.dumps(), but with one encoder for all calls."""

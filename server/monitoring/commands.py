@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 Data: TypeAlias = dict[str, Any]
-"""The answer of a command; see above."""
+"""The JSON object of the answer of a command."""
 
 
 @attrs.frozen
 class Rows:
-    """A JSON object that is made row by row. A row without a name (None) is left out. It only marks the end
-    of a step of the work."""
+    """A JSON object that is made row by row. A row with the name None is no part of the object. It only ends
+    a step of the work."""
 
     rows: Iterator[tuple[object, Any]]
 
@@ -43,7 +43,7 @@ class Rows:
 class CommandRefused(Exception):
     """A command that is not executed.
 
-    :ivar status: of the HTTP answer.
+    :ivar status: the status of the HTTP answer.
     :ivar data: the object of the answer. If the object has an error, the error precedes the command's name.
     """
 
@@ -69,15 +69,15 @@ class Ask:
 
 @attrs.frozen
 class Command:
-    """A row of the table.
+    """A command of the admin server.
 
-    :ivar names: the primary name, then the aliases, with blanks between.
+    :ivar names: the primary name and then the aliases, separated by blanks.
     :ivar run: executes the command. It can raise :class:`CommandRefused`.
     :ivar guarded: whether the command is only for the super user and for identities that have all permissions
         in the ACL of ``/``.
     :ivar changes: whether the command changes something although its method is GET.
     :ivar limited: whether the command can be disabled and has a limited rate.
-    :ivar takes_tree: its body is a snapshot.
+    :ivar takes_tree: whether the body of the request is a snapshot.
     :ivar always: whether a server that serves no clients answers the command too.
     :ivar change: the row of :data:`.releases.CHANGES` that introduced the command; None: every release has
         the command.
@@ -104,7 +104,7 @@ class Command:
 
 @attrs.frozen
 class Stream:
-    """The answer is a snapshot.
+    """An answer that is a snapshot.
 
     :ivar pieces: yields the zxid and a part of the bytes, again and again. While the snapshot is made, the
         pairs have no bytes.
@@ -250,7 +250,9 @@ def _brief(connection: Connection) -> Data:
 
 
 def _full(connection: Connection, patience: int) -> Data:
-    """``patience``: the time in ms that is used in place of a timeout while there is no session."""
+    """Return the figures of a connection.
+
+    :param patience: the time in ms to show in place of a timeout while there is no session."""
     own, session = connection.stats, connection.session
     latency = own.latency
     return _brief(connection) | {
@@ -275,8 +277,8 @@ def _reset_connections(ask: Ask) -> Data:
 
 
 def _shed_connections(ask: Ask) -> Data:
-    """Close each connection with the given probability. Its client connects again, to this server or another
-    one."""
+    """Close each connection with the given probability. The client of a closed connection can reconnect to
+    this server or to another server."""
     try:
         asked = json.loads(ask.body or b"null")
     except (ValueError, RecursionError) as error:
@@ -310,7 +312,8 @@ def _dump(ask: Ask) -> Data:
 
 
 def _watches(ask: Ask) -> Data:
-    """Return the paths that each session watches, the paths of child watches separately (section 1.3)."""
+    """Return for each session the paths of its data watches and the paths of its child watches (section
+    1.3)."""
     watches = ask.service.engine.watches
 
     def rows() -> Iterator[tuple[object, Any]]:
@@ -369,8 +372,9 @@ def _snapshot(ask: Ask) -> Stream:
 
 
 def _restore(ask: Ask) -> Data:
-    """Replace tree and sessions by the contents of a snapshot. All connections are closed. Clients with a
-    session of the snapshot continue when they reconnect; others learn that their sessions are over."""
+    """Replace the tree and the sessions by the tree and the sessions of a snapshot. All connections are
+    closed. A client whose session is in the snapshot continues its session when it reconnects. For all other
+    clients the session is over."""
     from ...protocol.files.streams import FileError
     from ..storage.online import read_snapshot, restore
 
@@ -402,7 +406,8 @@ def _sizes(ask: Ask) -> Data:
 
 
 def _hash(ask: Ask) -> Data:
-    """Return the digests of the tree, which are kept if files and a setting say so."""
+    """Return the digests of the tree. The server computes digests only with ``--data`` and
+    ``digest.enabled``."""
     storage = ask.service.storage
     digests = [] if storage is None else storage.digests
     return {

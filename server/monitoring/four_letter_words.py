@@ -1,4 +1,4 @@
-"""The four-letter words: an operator's questions on the client port (operator-surface.md section 1)."""
+"""The four-letter words: commands for operators on the port for clients (operator-surface.md section 1)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def version_text(settings: Settings) -> str:
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
 _ALWAYS_ANSWERED = frozenset(("ruok", "gtmk", "stmk", "envi", "telnet close"))
 _PIECE = 32 * 1024
-"""Characters of a long answer that are made at once: 1 ms of work."""
+"""The size in characters of a piece of a long answer. Making a piece takes 1 ms."""
 _LINE = 100
-"""The number of characters that take as much time as a line takes in addition to its own characters."""
+"""The time to begin a line, as the number of characters that can be made in this time."""
 _ENVIRONMENT = (
     "zookeeper.version", "host.name", "java.version", "java.vendor", "java.home", "java.class.path",
     "java.library.path", "java.io.tmpdir", "java.compiler", "os.name", "os.arch", "os.version", "user.name",
@@ -42,11 +42,11 @@ _ENVIRONMENT = (
 
 
 def answer(word: bytes, service: Service, asker: Connection, now: float, rest: bytes) -> Iterator[bytes]:
-    """Yield the reply, piece by piece. The connection is closed after the reply. ``rest`` is the rest of the
-    bytes after the word.
+    """Yield the reply, piece by piece. The connection is closed after the reply. ``rest`` has the bytes after
+    the word.
 
-    Each piece takes a bounded time, also in a very long answer. In a long reply other clients are served
-    between the lines: each line was true when it was made.
+    Each piece takes a bounded time, also in a very long answer. Other clients are served between two pieces.
+    So each line was true when it was made, but perhaps there was no moment at which all lines were true.
     """
     name = "telnet close" if word == TELNET_CLOSE else word.decode()
     allowed = service.settings.four_letter_words
@@ -70,7 +70,7 @@ def answer(word: bytes, service: Service, asker: Connection, now: float, rest: b
 
 
 def in_pieces(texts: Iterable[str]) -> Iterator[str]:
-    """Join texts to pieces that each take about 1 ms to make."""
+    """Join texts to pieces. Making one piece takes about 1 ms."""
     piece: list[str] = []
     size = 0
     for text in texts:
@@ -205,7 +205,7 @@ def _hash(service: Service, asker: Connection, now: float) -> str:
 
 
 def _size(service: Service, kind: str) -> int:
-    """Return the bytes of the snapshots or of the logs."""
+    """Return the size in bytes of all snapshots, or of all logs."""
     return 0 if service.storage is None else service.storage.directory.size(kind)
 
 
@@ -218,7 +218,7 @@ def _user() -> str:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Return the 18 values of ``envi``; values about a JVM are placeholders."""
+    """Return the 18 values of ``envi``. The values about a JVM are placeholders."""
     try:
         user = _user()
     except (KeyError, OSError):  # a user id without a name
@@ -258,8 +258,8 @@ def _mntr(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 def monitored(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
     """Yield every metric as (key without its prefix, value as printed), with the names of the enabled metrics
-    provider (operator-surface.md section 3.1). A row without a key is not part of the answer. It only took
-    time to make."""
+    provider (operator-surface.md section 3.1). A row without a key is no metric. It only ends a step of the
+    work."""
     if service.settings.metrics_port is None:
         return metrics(service, now)
     from .prometheus import dump
@@ -279,7 +279,7 @@ def _dump(service: Service, asker: Connection, now: float) -> Iterator[str]:
 
 
 def session_sets(service: Service, sessions: SessionTracker, now: float) -> Iterator[str]:
-    """Yield the sessions by the time at which they expire."""
+    """Yield the sessions, the earliest expiry first."""
     buckets = list(sessions.by_deadline())
     yield f"Session Sets ({len(buckets)})/({sum(len(found) for _, found in buckets)}):\n"
     for deadline, found in buckets:

@@ -1,4 +1,4 @@
-"""The numbers of ``mntr`` (operator-surface.md section 3), under the names and in the forms of release 3.9.
+"""The metrics of ``mntr``, with the names and formats of release 3.9 (operator-surface.md section 3).
 
 Figures that have no meaning for a single process in memory (quorum, disk, JVM) are a constant zero, because
 monitoring templates read them.
@@ -121,7 +121,7 @@ _IDLE_HISTOGRAMS = [
 
 
 def metrics(service: Service, now: float) -> Iterator[tuple[str, str | int]]:
-    """Yield every metric as (key without its prefix, value as printed)."""
+    """Yield each metric as (name without its prefix, printed value)."""
     yield from gauges(service, now)
     for name, namespace, value in gauge_sets(service):
         yield f"{namespace}_{name}" if name else "", value
@@ -249,7 +249,7 @@ def _file_descriptors() -> tuple[int, int]:
 
 
 def java_double(value: float) -> str:
-    """Print a double rounded to four decimals, as Java does."""
+    """Return the text that Java prints for a double, rounded to four decimals."""
     rounded = math.floor(value * 10_000 + 0.5) / 10_000
     if rounded == 0 or 1e-3 <= abs(rounded) < 1e7:
         return repr(rounded)

@@ -1,7 +1,7 @@
-"""The metrics for Prometheus, under the names of the release that is emulated (operator-surface.md 3.1).
+"""The metrics for Prometheus, with the names of the emulated release (operator-surface.md section 3.1).
 
-Up to 3.9 the help of each metric is its name, and counters have no suffix. From 3.10 on counters end in
-``_total``.
+Up to release 3.9 the help text of a metric is its name, and the names of counters have no suffix. From
+release 3.10 on the names of counters end in ``_total``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _TEXT: Final = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
 _QUANTILES: Final = {False: ("0.5", "0.9", "0.99"), True: ("0.5", "0.95", "0.99")}
-"""The keys say whether the release has the names of 3.10."""
+"""The quantiles of a distribution, by whether the release has the names of 3.10."""
 
 
 def answer(request: Request, service: Service, now: float) -> Response:
@@ -60,7 +60,7 @@ def dump(service: Service, now: float) -> Iterator[tuple[str, str]]:
 
 
 class _Metrics(Collector):
-    """The numbers of a server at one moment, as prometheus-client collects them."""
+    """The collector with which prometheus-client reads the present metrics of a server."""
 
     def __init__(self, service: Service, now: float) -> None:
         self._service = service
@@ -97,7 +97,8 @@ def _metric(name: str, kind: str, value: str | int) -> Metric:
 
 
 def _summary(name: str, of: Summary | Histogram, is_new: bool) -> Metric:
-    """Make a basic summary. The real server has a median. This server keeps no values for a median."""
+    """Make a basic summary. The real server shows a median. This server shows a median only for a
+    histogram."""
     metric = Metric(name, f"{name} summary" if is_new else name, "summary")
     quantiles: dict[str, float] = {"0.5": math.nan}
     if isinstance(of, Histogram):
@@ -119,7 +120,7 @@ def _exposition(metrics: _Metrics) -> bytes:
 
 @cache
 def _process() -> CollectorRegistry:
-    """Register metrics of this process, in place of the metrics of a JVM."""
+    """Return a registry of the metrics of this process, which replace the metrics of a JVM."""
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)

@@ -1,4 +1,5 @@
-"""A server with the tools of its operators: four-letter words, the admin port, the port of the metrics."""
+"""A server with the interfaces for operators: four-letter words, the admin port and the port of the
+metrics."""
 
 from __future__ import annotations
 
@@ -18,17 +19,17 @@ if TYPE_CHECKING:
     from ..net.https import Secure
 
 _METRICS_TIMEOUT = 30.0
-"""Seconds in which a client must send a request to the port of the metrics, and seconds in which it must read
-the answer."""
+"""The time in seconds in which a client must send its request to the port of the metrics. The client has the
+same time to read the answer."""
 _MAX_BODY = 64 * 1024
-"""Bytes of an HTTP request on these ports."""
+"""The largest number of bytes of an HTTP request on these ports."""
 
 
 class MonitoredServer(Server):
     """A server that answers four-letter words, and that has the ports for operators in its settings.
 
     :ivar admin_address: the host and the port of the admin server, if it is enabled and listens.
-    :ivar metrics_address: the host and the port of the metrics in the format of Prometheus.
+    :ivar metrics_address: the host and the port of the metrics for Prometheus, if the port is open.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""From an image of files to a tree of znodes, and back."""
+"""Makes a tree of znodes from an image of the files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def build(image: Image, progress: Callable[[int], object] = lambda count: None) 
 
     Built-in znodes that are missing are added.
 
-    :param progress: called at intervals with the number of znodes made.
+    :param progress: called after every 50,000 znodes with the number of znodes that are made.
     :returns: the root, and the paths whose parents are missing.
     """
     for path, node in Image.fresh().nodes.items():

@@ -33,9 +33,9 @@ class StorageError(ValueError):
 class DataDirectory:
     """
     :param path: the data directory, or its folder ``version-2``.
-    :param logs: another directory for the logs, of the same kind.
-    :ivar folder: where the files are.
-    :ivar log_folder: where the logs are.
+    :param logs: another directory for the logs; also a data directory or its folder ``version-2``.
+    :ivar folder: the folder with the snapshots.
+    :ivar log_folder: the folder with the logs.
     """
 
     def __init__(self, path: str | os.PathLike[str], logs: str | os.PathLike[str] | None = None) -> None:
@@ -48,9 +48,10 @@ class DataDirectory:
         return str(self.folder)
 
     def open(self) -> None:
-        """Make the folders if they are missing, and lock them.
+        """Lock the folders. Folders that are missing are made.
 
-        :raises StorageError: that is impossible, another server has one, or a file lies in the wrong one.
+        :raises StorageError: a folder cannot be made or locked, another server uses a folder, or a file is in
+            the wrong folder.
         """
         for folder in self._folders:
             try:
@@ -65,7 +66,7 @@ class DataDirectory:
             self._check_places()
 
     def _check_places(self) -> None:
-        """Refuse files in places where the real server would not find them. The real server does not start
+        """Refuse to start if a log or a snapshot is in the wrong folder. The real server does not start
         either."""
         logs = Listing.of(os.listdir(self.folder)).logs
         snapshots = Listing.of(os.listdir(self.log_folder)).snapshots
@@ -93,7 +94,7 @@ class DataDirectory:
                 os.unlink(folder / name)
 
     def close(self) -> None:
-        """Give the locks back."""
+        """Unlock the folders."""
         for lock in self._locks:
             os.close(lock)
         self._locks.clear()
@@ -118,7 +119,7 @@ class DataDirectory:
         return (self.log_folder if Listing.of([name]).logs else self.folder) / name
 
     def size(self, kind: str) -> int:
-        """Return the bytes on the disk of all snapshots, or of all logs."""
+        """Return the total size in bytes of all snapshots, or of all logs."""
         listing = self.listing()
         names = listing.snapshots if kind == "snapshot" else listing.logs
         return sum(self._stat(name.text).st_size for name in names)
@@ -127,8 +128,8 @@ class DataDirectory:
         return os.stat(self._path(name))
 
     def last_snapshot(self) -> tuple[int, float]:
-        """Return zxid and time (seconds since the epoch) of the last written snapshot; (0, -1) if there is
-        none."""
+        """Return the zxid of the last written snapshot, and its time in seconds since the epoch. If there is
+        no snapshot, return (0, -1)."""
         found = self.listing().snapshots
         times = [(self._stat(name.text).st_mtime, name.zxid) for name in found]
         time, zxid = max(times, default=(-1.0, 0))
@@ -137,10 +138,10 @@ class DataDirectory:
     # --- writing -----------------------------------------------------------------------------------------
 
     def create_log(self, zxid: int) -> int:
-        """Make a new log; returns its file descriptor.
+        """Make a new log, and return its file descriptor.
 
-        An existing log of that name holds no transaction, because its zxid would be the next one: it is set
-        aside.
+        If a log with this name exists, it has no transaction, because its name is the next zxid. This log is
+        set aside.
         """
         path = self.log_folder / log_name(zxid)
         if path.exists():
@@ -160,8 +161,8 @@ class DataDirectory:
             path.unlink(missing_ok=True)
 
     def finish(self, path: Path, zxid: int, compression: str = "") -> None:
-        """Give an unfinished file the name of a snapshot. It replaces an older file of that name, which has
-        the same data.
+        """Give an unfinished file the name of a snapshot. The file replaces an older file with this name,
+        which has the same data.
 
         :param compression: its compression; see :data:`~pyzk.protocol.files.streams.COMPRESSIONS`.
         """
@@ -181,8 +182,8 @@ class DataDirectory:
         return aside
 
     def purge(self, keep: int) -> list[str]:
-        """Delete all snapshots except the newest ones, and the logs that the newest snapshots do not need.
-        Returns the names of the deleted files.
+        """Delete all snapshots except the newest snapshots, and the logs that the newest snapshots do not
+        need. Returns the names of the deleted files.
 
         :param keep: the number of snapshots to keep.
         """

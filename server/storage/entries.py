@@ -1,14 +1,12 @@
 """The entries of a log. Each is encoded when its transaction happens (files.md section 3).
 
-An entry is encoded while a client waits. Therefore each of the most frequent entries, a setData and the
-create of a znode with the open ACL, needs one :class:`struct.Struct`. A struct is made for the lengths of
-path and data, with all bytes that these lengths determine. It is kept for the next entry with the same
-lengths. This costs half as much as packing and joining the fields. All other entries are encoded by the
-records of
+An entry is encoded while a client waits. So there are fast packers for the most frequent entries: a setData,
+and the create of a znode with the open ACL. A packer is one :class:`struct.Struct` for one length of the path
+and one length of the data. The packer is kept for the next entry with the same lengths. It takes half the
+time of packing and joining the fields. All other entries are encoded by the records of
 :mod:`pyzk.protocol.files.txnlog`.
 
-Only the first bytes of a request are used: the number that the client has given the request. A lenient
-decoder may accept any bytes after them.
+Only the first four bytes of a request are used, which are its xid.
 """
 
 from __future__ import annotations
@@ -44,20 +42,21 @@ from ..core.txn import (
 from ..core.znode import CONTAINER_OWNER, MAX_TTL, is_session
 
 _HEADER: Final = struct.Struct(">q4sqqi").pack
-"""Packs a TxnHeader: the session, the number of the request, zxid, time in ms, type. ``4s`` takes the first
-four bytes of a request."""
+"""Packs a TxnHeader: the session, the xid of the request, the zxid, the time in ms, the type. The format
+``4s`` uses the first four bytes of a request, which are the xid."""
 COUNTED: Final = struct.Struct(">q4sq8s4si").pack
-"""Packs the TxnHeader with encoded time and type, and a number: the length of the path of a delete, or the
-number of effects of a multi."""
+"""Packs a TxnHeader with an encoded time and an encoded type, and then a number. The number is the length of
+the path of a delete, or the number of effects of a multi."""
 _INT: Final = struct.Struct(">i").pack
 _TWO_INTS: Final = struct.Struct(">ii").pack
 OPEN, OPEN_EPHEMERAL = (CreateTxn("", None, OPEN_ACL, flag, 0).encode()[8:-4] for flag in (False, True))
-"""The ACL that is open to everybody, and whether the znode is an ephemeral."""
+"""The open ACL with the flag of a znode that is no ephemeral, and with the flag of an ephemeral. Both are
+encoded."""
 _KEPT: Final = 4096
-"""The largest number of kept pairs of lengths. After that all pairs are dropped."""
+"""The largest number of kept packers. When this number is reached, all packers are deleted."""
 _LONGEST: Final = 4096
-"""The largest number of bytes of a path and data with a kept struct. For longer data the copy costs more than
-the struct saves."""
+"""The length in bytes of the longest path and data with a kept packer. For longer data, copying takes more
+time than packing."""
 (
     _CREATE,
     _DELETE,
@@ -93,16 +92,18 @@ MULTI: Final = _INT(_MULTI)
 
 
 Packer: TypeAlias = tuple[Callable[..., bytes], bytes, bytes, int]
-"""A packer, the bytes before the path (which end with the length of the path), the length of the data, and
-the length of the result."""
+"""Four values: a packer; the bytes before the path, which end with the length of the path; the encoded length
+of the data; the length in bytes of the whole entry."""
 
 
 class Packers:
-    """The packers of one form of entry.
+    """The packers for one format of entries.
 
-    :param form: the format of the entries, with placeholders for the lengths of the path and of the data.
-    :param head: returns the bytes before the path, without its length; takes both lengths.
-    :ivar by_length: ``by_length[length of the path][length of the data]``.
+    :param form: the format of the entries, with placeholders for the length of the path and the length of the
+        data.
+    :param head: a function that takes the length of the path and the length of the data, and returns the
+        bytes before the length of the path.
+    :ivar by_length: the kept packers, as ``by_length[length of the path][length of the data]``.
     """
 
     def __init__(self, form: str, head: Callable[[int, int], bytes]) -> None:
@@ -114,7 +115,7 @@ class Packers:
     def make(self, path: int, data: bytes | None) -> tuple[Packer, bytes]:
         """Make a missing packer.
 
-        :returns: the packer, and the data that it packs: nothing for null, which has the length -1.
+        :returns: the packer, and the data that it packs: empty bytes for null, which has the length -1.
         """
         packed = data or b""
         size = -1 if data is None else len(data)
@@ -130,12 +131,13 @@ class Packers:
 
 
 SETS: Final = Packers(">q4sq8s8s{}s4s{}si", lambda path, data: _INT(_SET_DATA))
-"""Packs session, request, zxid, encoded time, head, path, length of the data, data, version."""
+"""Packs the session, the xid, the zxid, the encoded time, the head, the path, the length of the data, the
+data and the version."""
 CREATES: Final = Packers(f">q4sq8s8s{{}}s4s{{}}s{len(OPEN)}si", lambda path, data: _INT(_CREATE))
-"""Packs the fields of a create: :data:`OPEN` and the number of children that the parent ever had replace the
-version."""
+"""Packs the same fields without the version. In its place are :data:`OPEN` and the number of all children
+that the parent has had."""
 PART_SETS: Final = Packers(">12s{}s4s{}si", lambda path, data: _TWO_INTS(_SET_DATA, 12 + path + data))
-"""Packs head, path, length of the data, data, version."""
+"""Packs the head, the path, the length of the data, the data and the version."""
 
 
 def of_write(
@@ -143,8 +145,8 @@ def of_write(
 ) -> bytes:
     """Encode any write of a client.
 
-    :param change: the kind and the fields of the effect, and for a create the number of children that the
-        parent ever had.
+    :param change: the kind and the fields of the effect, and a number: for a create the number of all
+        children that the parent has had.
     """
     kind, fields, number = change
     type_, record = _RECORDS[kind](fields, number)
@@ -154,8 +156,8 @@ def of_write(
 def of_part(kind: type[Effect], fields: Any, number: int) -> bytes:
     """Encode one effect of a multi.
 
-    :param number: for a create, the number of children that the parent ever had, with this child; for a
-        check, the found version.
+    :param number: for a create the number of all children that the parent has had, with the new child; for a
+        check the version of the znode.
     """
     type_, record = _RECORDS[kind](fields, number)
     return _TWO_INTS(type_, len(record)) + record
@@ -194,17 +196,18 @@ _RECORDS: Final[Mapping[type[Effect], Callable[[Any, int], tuple[int, bytes]]]] 
     SetACL: lambda fields, number: (_SET_ACL, SetACLTxn(*fields).encode()),
     Check: lambda fields, number: (_CHECK, _text(fields[0]) + _INT(number)),
 }
-"""Functions by kind of effect: each takes the fields and a number (see :func:`of_part`), and returns type
-and record."""
+"""The function for each kind of effect. A function takes the fields and a number (see :func:`of_part`), and
+returns the type and the record of the entry."""
 _OTHERS: Final[Mapping[type[AnyEffect], Callable[[Any], tuple[int, bytes]]]] = {
     Refused: lambda effect: (_ERROR, _INT(effect.err)),
     CreateSession: lambda effect: (_OPEN_SESSION, CreateSessionTxn(effect.timeout).encode()),
     CloseSession: lambda effect: (_CLOSE, CloseSessionTxn(effect.paths).encode()),
     Delete: lambda effect: (_REAP, _text(effect.path)),  # a client's is a write
 }
-"""The functions for other transactions."""
+"""The function for each kind of other transactions."""
 _ELSEWHERE: Final = {Multi, Replace}
-"""The kinds that :mod:`.engine` adds part by part, and the kinds that no entry can express."""
+"""The kinds of effects that are not encoded here: a multi, whose effects are encoded one by one, and a
+replacement, which no entry can express."""
 
 # An effect that is forgotten here would change the tree, and be lost
 if _forgotten := {*get_args(AnyEffect)} ^ {*_RECORDS, *_OTHERS, *_ELSEWHERE}:

@@ -1,12 +1,12 @@
 """The log: an entry for each transaction, in the order of their zxids (files.md section 3).
 
-* Each zxid has an entry, also the zxid of a failed write: a client that has seen it must not be refused after
-  a restart. Zxids without an entry get an entry without an effect.
-* Entries wait until :meth:`Journal.write`, which is called before any output is sent, and which writes all
-  entries at once. Then the kernel has the entries: they survive the end of this process, but not a power cut.
-* A failed write ends the server, because an unwritten transaction must not be answered. A lack of memory in
-  the middle of a transaction ends the server too, because the transaction may be in the tree but not in the
-  log.
+* Each zxid has an entry, also the zxid of a failed write. Otherwise, after a restart, the server would refuse
+  a client that has seen this zxid. A zxid without an entry gets an entry without an effect.
+* Entries wait until :meth:`Journal.write` writes all of them together. This method is called before output is
+  sent. Then the kernel has the entries: they survive the end of this process, but not a power cut.
+* If writing fails, the server ends, because it must not answer a transaction that is not in the log. The
+  server also ends if memory runs out in the middle of a transaction, because the transaction may be in the
+  tree but not in the log.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ from .entries import of_other
 
 _END: Final = b"B"
 NEXT: Final = _END + bytes(4)
-"""The end of an entry, and the upper half of the next checksum, which is always zero."""
+"""The end of an entry, and the upper half of the checksum of the next entry, which is always zero."""
 FRAME: Final = struct.Struct(">5sIi").pack
-"""Packs :data:`NEXT`, the lower half of the checksum of an entry, and its length."""
+"""Packs :data:`NEXT`, the lower half of the checksum of an entry, and the length of the entry."""
 _DIGEST: Final = struct.Struct(">iq").pack
 _ZXID: Final = struct.Struct(">12xq").unpack_from
 _SYSTEM_ERROR: Final = -1
 
 
 class JournalFailed(BaseException):
-    """The log cannot be written. Like a :class:`SystemExit`, it is not caught by the handlers for errors of
-    one client, because the server must send no more answers."""
+    """The log cannot be written. No handler for the errors of one client catches this exception, because the
+    server must answer nothing more."""
 
 
 class Journal:
     """
     :param last: the zxid of the last transaction in the files.
-    :ivar waiting: the waiting output: alternately the :data:`FRAME` of an entry, and the entry.
+    :ivar waiting: the waiting output, in pairs: the :data:`FRAME` of an entry, and the entry.
     :ivar last: the zxid of the last written entry.
-    :ivar digests: zxids with the digests of the tree after them, for ``hash``; the oldest first.
+    :ivar digests: pairs of a zxid and the digest of the tree after this zxid, for the command ``hash``; the
+        oldest pair first.
     :ivar count: the number of entries since the last snapshot was begun.
-    :ivar size: their bytes.
+    :ivar size: the number of bytes of these entries.
     :ivar is_broken: whether a write has failed or an entry is missing. Then no more entries are written.
     """
 
@@ -62,11 +63,11 @@ class Journal:
         self.is_broken = False
 
     def add(self, entry: bytes) -> None:
-        """Let an entry wait."""
+        """Queue an entry for the next :meth:`write`."""
         self.waiting += (FRAME(NEXT, adler32(entry), len(entry)), entry)
 
     def add_digested(self, entry: bytes, zxid: int, digest: int) -> None:
-        """Queue an entry, with the digest of the tree after it."""
+        """Queue an entry, with the digest that the tree has after the transaction."""
         self.add(entry + _DIGEST(VERSION, signed(digest)))
         if zxid % LISTED == 0:
             self.digests.append((zxid, digest))
@@ -74,9 +75,9 @@ class Journal:
     def write(self, zxid: int, time: int) -> None:
         """Write the waiting entries.
 
-        :param zxid: the last used zxid. Afterwards it has an entry, and so has each zxid before it.
+        :param zxid: the last used zxid. Afterwards each zxid up to this zxid has an entry.
         :param time: the time for entries without an effect, in ms since the epoch.
-        :raises JournalFailed: writing is impossible, or it has failed before.
+        :raises JournalFailed: the log cannot be written, or writing has failed before.
         :raises OutOfMemory: memory ran out.
         """
         count = zxid - self.last
@@ -116,14 +117,14 @@ class Journal:
         self.size += size
 
     def _fill(self, zxid: int, time: int) -> None:
-        """Add entries for the zxids up to this one that have no entry."""
+        """Add an entry for each zxid up to this zxid that has no entry."""
         entries = {_ZXID(entry)[0]: entry for entry in self.waiting[1::2]}
         self.waiting.clear()
         for at in range(self.last + 1, zxid + 1):
             self.add(entries.get(at) or of_other(0, NO_REQUEST, at, time, Refused(_SYSTEM_ERROR)))
 
     def close(self) -> None:
-        """Close the file; the next entries begin a new one."""
+        """Close the file. The next entries begin a new file."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

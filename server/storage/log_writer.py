@@ -1,7 +1,7 @@
-"""Adds each transaction of an engine to the log at once.
+"""Adds each transaction of an engine to the log.
 
-Writes of clients are passed to :meth:`LogWriter.written`, multis to :meth:`LogWriter.note_parts` and
-:meth:`LogWriter.written_together`, and all other transactions to :meth:`LogWriter.record`.
+The engine calls :meth:`LogWriter.written` for a write of a client, :meth:`LogWriter.note_parts` and
+:meth:`LogWriter.written_together` for a multi, and :meth:`LogWriter.record` for all other transactions.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from .entries import (
 from .journal import FRAME, NEXT, Journal
 
 _LARGEST = 3 * 2**19
-"""The largest number of bytes of an entry: a real server reads entries up to twice jute.maxbuffer, 2 MiB.
-Only a test that loads a tree makes larger entries."""
+"""The largest number of bytes of an entry. A real server reads entries of up to twice jute.maxbuffer, which
+is 2 MiB. Only a test that loads a tree makes larger entries."""
 _VALUES = 4096
-"""The largest number of znodes whose numbers in the digest are remembered."""
+"""The largest number of znodes whose numbers for the digest are remembered."""
 _FIELDS = struct.Struct(">qqqqqiiiq").pack
 """Packs the fields of a Stat in the order of the digest."""
 _LONG = struct.Struct(">q").pack
@@ -49,8 +49,10 @@ _sets, _creates, _part_sets = SETS.by_length, CREATES.by_length, PART_SETS.by_le
 class LogWriter:
     """
     :param engine: the engine whose transactions are logged.
-    :param on_replace: called when the whole tree is replaced, which no entry can express.
-    :param on_large: called with the zxid and the time of a multi that is too large for an entry.
+    :param on_replace: a function that is called when the whole tree is replaced, because no entry can express
+        this.
+    :param on_large: a function that is called with the zxid and the time of a multi that is too large for an
+        entry.
     """
 
     def __init__(
@@ -163,7 +165,7 @@ class LogWriter:
     def write(self) -> None:
         """Write all transactions so far to the kernel, before any output that could reveal them is sent.
 
-        :raises JournalFailed: writing is impossible, and the server must answer nothing.
+        :raises JournalFailed: the log cannot be written; then the server must answer nothing.
         """
         engine, journal = self.engine, self.journal
         if engine.zxid != journal.last:
@@ -171,9 +173,9 @@ class LogWriter:
 
 
 class DigestedTree(DataTree):
-    """A tree that also keeps its digest (files.md section 6). A change needs the numbers of the changed
-    znodes before and after the change. The numbers before the change are mostly known from the last
-    change."""
+    """A tree that also computes its digest (files.md section 6). The digest is the sum of a number for each
+    znode. A change subtracts the old number of each changed znode, and adds the new number. Recent numbers
+    are remembered."""
 
     digest: int
 
@@ -218,7 +220,7 @@ class DigestedTree(DataTree):
 
 
 def _value(path: str, node: Znode) -> int:
-    """Return the number of one znode in the digest; see :func:`~pyzk.protocol.files.digest.value_of`."""
+    """Return the number of one znode for the digest; see :func:`~pyzk.protocol.files.digest.value_of`."""
     if path.startswith(RESERVED):
         return 0
     children = node.children
@@ -232,7 +234,7 @@ def _value(path: str, node: Znode) -> int:
 
 
 class DigestedLogWriter(LogWriter):
-    """Its entries have the digest of the tree, a :class:`DigestedTree`."""
+    """A log writer whose entries have the digest of the tree. The tree must be a :class:`DigestedTree`."""
 
     def written(
         self, client: Client, frame: bytes, kind: type[Effect], fields: Any, node: Znode, at: Znode

@@ -1,9 +1,8 @@
-"""Snapshots of a running server, as bytes; and the restore, which gives a running server the tree of a
-snapshot.
+"""Makes a snapshot of a running server, and restores the tree of a running server from a snapshot.
 
-A restore is one transaction. Its zxid is above the zxids of the server and of the snapshot, so that no client
-sees a lower zxid. The sessions of the snapshot continue with their whole timeouts, and all other sessions
-end.
+A restore is one transaction. Its zxid is above the zxid of the server and above the zxid of the snapshot, so
+that no client sees a lower zxid than before. The sessions of the snapshot continue with their whole timeouts,
+and all other sessions end.
 """
 
 from __future__ import annotations
@@ -22,16 +21,18 @@ from .building import build
 from .snapshots import SnapshotWriter
 
 _SMALL, _UNPACKED = 2**20, 100
-"""The number of bytes that every snapshot can have, and the number of additional bytes for each sent byte."""
+"""The limit for the size of an unpacked snapshot: the number of bytes that every snapshot may have, and the
+number of further bytes for each byte that was received."""
 _PIECE = 2**20  # bytes
 _ATTEMPTS = 2
-"""The number of attempts to make a snapshot in steps. An attempt succeeds if the tree does not change
-meanwhile. After these attempts the snapshot is made in one step."""
+"""The number of attempts to make a snapshot in steps. An attempt fails if the tree changes meanwhile. After
+these attempts the snapshot is made in one step."""
 
 
 class _Pieces:
-    """A file in memory that is written and then read once, in pieces. A join of 100 MB would take 50 ms, and
-    the memory of pieces of this size returns to the system."""
+    """A file in memory that is written and then read once, in pieces. The pieces are never joined, because
+    joining 100 MB would take 50 ms. A piece has 1 MiB, because the system gets the memory of such a piece
+    back as soon as the piece is freed."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -62,8 +63,8 @@ def snapshot_steps(engine: Engine) -> Iterator[tuple[int, bytes]]:
     """Make a snapshot of the tree at one zxid.
 
     It is made in steps of about 1 ms, so that clients are served meanwhile. If the tree changes before the
-    snapshot is complete, the steps begin again once. After that the snapshot is made in one step, which takes
-    4 us for each znode.
+    snapshot is complete, the snapshot is begun again. After the second change the snapshot is made in one
+    step, which takes 4 us for each znode.
 
     :returns: yields the zxid and a part of the bytes, again and again. While the snapshot is made, the pairs
         have no bytes.
@@ -83,7 +84,8 @@ def snapshot_steps(engine: Engine) -> Iterator[tuple[int, bytes]]:
 
 
 def read_snapshot(data: bytes, max_buffer: int) -> Image:
-    """Read a snapshot, which can be compressed to 1 % at most. Real trees are never compressed that much.
+    """Read a snapshot, which may be compressed. Its unpacked size may be 1 MiB and 100 times the received
+    bytes at most. Real trees do not compress so well.
 
     :param max_buffer: ``jute.maxbuffer``.
     :raises FileError: the snapshot is damaged or too large.
@@ -100,8 +102,8 @@ def read_snapshot(data: bytes, max_buffer: int) -> Image:
 
 
 def restore(engine: Engine, image: Image, now: int) -> None:
-    """Give an engine the tree and the sessions of an image. All its connections must be closed, because their
-    watches belong to the old tree.
+    """Give an engine the tree and the sessions of an image. All connections of the engine must be closed
+    before, because their watches belong to the old tree.
 
     :param now: the monotonic time in ms.
     """

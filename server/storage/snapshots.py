@@ -1,16 +1,18 @@
-"""Snapshots: the whole tree in a file, written while clients are served (files.md sections 2 and 4.1).
+"""Writes snapshots while clients are served. A snapshot is a file with the whole tree (files.md sections 2
+and 4.1).
 
 The tree may change while it is written. Therefore the name of the snapshot has the zxid of its beginning, and
 a new log begins with this zxid. A reader applies all entries of that log to the snapshot and gets the right
 tree. Its digest is the digest of the tree at the moment when the last znode was encoded. A reader compares
-the digest only after it has applied the entries up to that moment. Without ``digest.enabled`` only a snapshot
-during which nothing changed has a digest.
+the digest only after it has applied the entries up to that moment. Without ``digest.enabled`` a snapshot has
+a digest only if the tree did not change meanwhile.
 
 The work is done in steps of about 1 ms. The znodes are encoded first, into a separate file, because the
 access control lists precede the znodes in a snapshot.
 
-A new tree that replaces the served tree is in a file before any answer is made from the new tree. Its znodes
-are encoded before the replacement (:class:`Ahead`), so that the replacement itself is short.
+When another tree replaces the served tree, a snapshot of the new tree is written before the server answers
+from the new tree. The znodes of the new tree are encoded before the replacement (:class:`Ahead`), so that the
+replacement itself is short.
 """
 
 from __future__ import annotations
@@ -33,22 +35,22 @@ from .directory import DataDirectory, StorageError
 from .log_writer import DigestedTree
 
 _STEP = 200
-"""Znodes that are encoded in one step: 0.6 ms."""
+"""The number of znodes that one step encodes, which takes 0.6 ms."""
 _COPIED = 2**20
-"""Bytes that are copied in one step: 0.5 ms."""
+"""The number of bytes that one step copies, which takes 0.5 ms."""
 _COMPRESSED = 32 * 1024
-"""Bytes that are compressed in one step: 1 ms."""
+"""The number of bytes that one step compresses, which takes 1 ms."""
 _SOME = 64 * 1024
-"""Bytes of znodes in one step, without the step's last znode."""
+"""The number of bytes after which a step ends. Its last znode may exceed this number."""
 
 
 def snapshot_steps(
     engine: Engine, directory: DataDirectory, compression: str = "", ahead: Ahead | None = None
 ) -> Iterator[int]:
-    """Write a snapshot into a directory; yields the number of written znodes between two steps.
+    """Write a snapshot into a directory, and yield the number of written znodes after each step.
 
     :param compression: one of :data:`~pyzk.protocol.files.streams.COMPRESSIONS`.
-    :param ahead: the part of the tree that is already encoded.
+    :param ahead: the znodes that are already encoded; None if there are none.
     :raises OSError: a file cannot be written. Then there is no snapshot.
     """
     with directory.unfinished() as (_, body), directory.unfinished() as (path, target):
@@ -63,7 +65,7 @@ def snapshot_steps(
 
 
 class Ahead:
-    """Encodes a tree that will replace the served tree.
+    """The encoded znodes of a tree that will replace the served tree.
 
     :param body: a file for the znodes.
     """
@@ -75,7 +77,7 @@ class Ahead:
         self._state: object = None
 
     def steps(self) -> Iterator[int]:
-        """Encode the znodes; yields the number of encoded znodes between two steps.
+        """Encode the znodes, and yield the number of encoded znodes after each step.
 
         :raises OSError: the file cannot be written.
         """
@@ -88,16 +90,16 @@ class Ahead:
 
 
 def _state_of(tree: DataTree) -> object:
-    """Return a value that differs if a tree that is about to be served has changed: ephemerals may have been
-    left out, and the list of servers may have changed."""
+    """Return a value that differs if the tree has changed. Before a tree is served, only two changes are
+    possible: ephemerals are removed, and the list of the servers is replaced."""
     return tree.nodes["/"], len(tree), tree.data_size, stored_stat(tree.nodes[CONFIG_PATH])
 
 
 def export(engine: Engine, path: str | os.PathLike[str]) -> Path:
     """Write the tree and the sessions into a data directory without data. A server can start from it.
 
-    :returns: the snapshot.
-    :raises StorageError: that is impossible.
+    :returns: the path of the snapshot.
+    :raises StorageError: the directory has data already, or the snapshot cannot be written.
     """
     directory = DataDirectory(path)
     directory.open()
@@ -126,12 +128,12 @@ class Medium(Protocol):
 
 
 class SnapshotWriter:
-    """Writes one snapshot of an engine.
+    """The writer of one snapshot of an engine.
 
     :param body: a file for the znodes, which is read again.
     :param target: the file for the snapshot.
-    :param piece: bytes that are copied in one step.
-    :ivar zxid: of the snapshot's name.
+    :param piece: the number of bytes that one step copies.
+    :ivar zxid: the zxid in the name of the snapshot.
     :ivar count: the number of znodes that are written so far.
     """
 
@@ -146,7 +148,7 @@ class SnapshotWriter:
         self._encoder = NodeEncoder()
 
     def steps(self) -> Iterator[int]:
-        """Write the snapshot; yields the number of written znodes between two steps.
+        """Write the snapshot, and yield the number of written znodes after each step.
 
         :raises OSError: a file cannot be written.
         """
@@ -155,7 +157,7 @@ class SnapshotWriter:
         yield from self._write(sessions, self._digest_of_the_end())
 
     def encode(self, root: Znode) -> Iterator[int]:
-        """Write the znodes of a tree into the body.
+        """Encode the znodes of a tree, and write them to the body.
 
         :raises OSError: the file cannot be written.
         """
@@ -201,7 +203,7 @@ class SnapshotWriter:
         return ZxidDigest(self.zxid, self._digest) if engine.zxid == self.zxid else None
 
     def _encoded(self, root: Znode) -> Iterator[list[bytes]]:
-        """Yield the encoded znodes, step by step; parents come before children."""
+        """Yield for each step a list of encoded znodes, parents before children."""
         pieces = [self._encode("", root)]
         size = 0
         waiting: list[tuple[str, Znode, Iterator[str]]] = [("", root, iter(list(root.children or ())))]

@@ -1,10 +1,11 @@
 """The data of one server, which is read at the start and then kept in files.
 
-* :meth:`Storage.load` reads the files, and :meth:`Storage.engine` makes an engine of them: the tree, the
-  sessions with their whole timeouts, the zxid. Ephemerals of sessions that are over are dropped.
+* :meth:`Storage.load` reads the files. :meth:`Storage.make_engine` makes an engine with the tree, the
+  sessions and the zxid of the files. Each session begins with its whole timeout. Ephemerals of sessions that
+  are over are dropped.
 * From then on each transaction is in a log before any output is sent (:mod:`.journal`).
-* A snapshot is due when enough transactions were logged, and is written in steps. Old files are deleted as
-  the keys of autopurge say.
+* When enough transactions are in the log, a snapshot is written in steps. The keys of autopurge decide when
+  old files are deleted.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from .log_writer import DigestedLogWriter, DigestedTree, LogWriter
 from .snapshots import Ahead, snapshot_steps
 
 _PROGRESS = 2.0
-"""Seconds between two lines of the log about the progress of a read or a write."""
+"""The time in seconds between two lines of the log about the progress."""
 
 
 class Storage:
@@ -67,7 +68,7 @@ class Storage:
     def load(self) -> None:
         """Lock the directory and read the data.
 
-        :raises StorageError: that is impossible, or the files are damaged.
+        :raises StorageError: the directory cannot be locked or read, or the files are damaged.
         """
         self.directory.open()
         restorer = Restorer(
@@ -86,7 +87,7 @@ class Storage:
             self.close()
             raise StorageError(
                 f"{self.directory}: {damage}. Nothing was changed; with --data-repair the server starts "
-                "with the data before the damage, and moves the files after it aside"
+                "with the data before the damage, and moves the files after the damage aside"
             ) from None
         except OSError as error:
             self.close()
@@ -177,8 +178,8 @@ class Storage:
             logger.info("%s: %d %s so far", self.directory, count, what)
 
     def touch_sessions(self, now: int) -> None:
-        """Give each session its whole timeout from ``now`` on (monotonic, ms). A large tree takes seconds to
-        make, and no client can send pings meanwhile."""
+        """Let the whole timeout of each session begin at ``now``, in monotonic ms. Making a large tree takes
+        seconds, and meanwhile no client can give a sign of life."""
         assert self._log is not None
         sessions = self._log.engine.sessions
         for session in sessions:
@@ -188,7 +189,7 @@ class Storage:
 
     @property
     def is_due(self) -> bool:
-        """Whether enough transactions were logged since the last snapshot for another snapshot."""
+        """Whether the log has enough entries since the last snapshot to write another snapshot."""
         assert self._log is not None
         journal = self._log.journal
         return journal.count >= self._due or journal.size >= 1024 * self._settings.snap_size_limit
@@ -196,7 +197,7 @@ class Storage:
     def snapshot_steps(self) -> Iterator[int]:
         """Write a snapshot; yields the number of written znodes between two steps.
 
-        It is given up if the whole tree becomes another one meanwhile: no log could make it right.
+        If the whole tree is replaced meanwhile, the snapshot is given up, because no log has the replacement.
 
         :raises OSError: a file cannot be written.
         """
@@ -222,8 +223,8 @@ class Storage:
 
     @contextmanager
     def ahead(self, tree: DataTree) -> Iterator[Iterator[int]]:
-        """Encode the znodes of a tree in steps, which the caller runs. Then little is left to be written when
-        this tree replaces the served tree in the block.
+        """Encode the znodes of a tree that will replace the served tree. The block gets an iterator of the
+        steps, and must exhaust it before it replaces the tree. Then the replacement itself is short.
 
         :raises OSError: a file cannot be written.
         """
@@ -259,7 +260,7 @@ class Storage:
             raise StorageError(f"cannot write a snapshot in {self.directory}: {error.strerror}") from None
 
     def purge(self) -> None:
-        """Delete old files if the keys of autopurge enable this and it is time.
+        """Delete old files, if autopurge is switched on and its interval is over.
 
         :raises OSError: a file cannot be deleted.
         """
@@ -279,7 +280,8 @@ class Storage:
 
     @property
     def digests(self) -> list[tuple[int, int]]:
-        """Zxids and digests of the tree, as ``hash`` lists them; none if they are not kept."""
+        """The zxids and the digests of the tree that ``hash`` lists; empty if the server computes no
+        digests."""
         return [] if self._log is None else list(self._log.journal.digests)
 
     def close(self) -> None:
