@@ -76,7 +76,7 @@ class _Count:
 
 @attrs.define(eq=False, repr=False)
 class _Quota:
-    """A path that has a quota, or that leads to one.
+    """A path that has a quota, or that leads to a quota.
 
     :ivar above: the node of the parent; None at the root.
     :ivar below: the nodes of the children, by name.

@@ -18,7 +18,8 @@ PATH_AND_WATCH = (
 )
 """The records that have nothing but a path and a watch."""
 _KNOWN, _LONGEST = 4096, 256
-"""The largest number of remembered requests, and of bytes of one of them. Together they take 3 MB at most."""
+"""The largest number of remembered requests, and the largest number of bytes of a remembered request.
+Together they take 3 MB at most."""
 
 
 class _Reads(dict[bytes, tuple[str | None, bool]]):
