@@ -378,7 +378,8 @@ class DataTree:
 
 
 _UNDO_SET_DATA = DataTree._undo_set_data
-"""This is a name of the module and no class attribute, because its look-up takes a third of the time."""
+"""This is a name of the module and no class attribute, because the look-up of a name of the module takes 1/3
+of the time."""
 
 _CHANGES: dict[type[Effect], Callable[[DataTree, Any, Znode, int, int], Znode]] = {
     Create: DataTree._create,

@@ -1,9 +1,9 @@
 """Handles the requests of a connection, and makes their replies. There are two ways with the same result.
 
-**The long way** is :func:`serve_requests`, one turn of a connection. This path of the code handles any
-frames: it keeps the session alive, checks credentials and limits, asks the gate, and continues a request that
-an earlier turn has not finished. It stops when the turn is over or too much output waits. It closes the
-connection after the last request of a session.
+**The long way** is :func:`serve_requests`, one turn of a connection. The long way handles any frames: it
+keeps the session alive, checks credentials and limits, asks the gate, and continues a request that an earlier
+turn has not finished. It stops when the turn is over or too much output waits. It closes the connection after
+the last request of a session.
 
 **The short way** is :func:`exchange`, for the most frequent case: a client that waits for each reply before
 its next request, so that one whole request arrives alone. This way only calls the engine, or the function of
@@ -91,7 +91,7 @@ _CREDENTIALS = frozenset(op.to_bytes(4) for op in CREDENTIALS)
 
 
 def exchange(connection: Connection, data: bytes, now: float) -> bytes:
-    """Do the same as :meth:`.connection.Connection.receive_data`, by the short path of the code if possible.
+    """Do the same as :meth:`.connection.Connection.receive_data`, by the short way if possible.
 
     :returns: the reply, if there is nothing else to send or to do. If the result is empty, the caller must
         continue as after ``receive_data``.

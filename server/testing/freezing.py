@@ -23,7 +23,7 @@ class FreezingGate(Gate):
 
     :param now: the server's clock, in seconds.
     :param settle: sends the waiting output of all connections.
-    :param go_on: does the same, and handles the waiting input of the connections that were frozen.
+    :param go_on: sends the waiting output, and handles the waiting input of the connections that were frozen.
     :ivar paused: whether all connections are frozen, also new connections.
     :ivar cut_off: the ids of sessions with frozen connections; later connections of these sessions are frozen
         too.

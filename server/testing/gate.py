@@ -57,7 +57,7 @@ class MessageGate(HoldingGate):
     :param started: the time of the time of that clock at the start of the server, in seconds.
     :param schedule: calls a function at a time of that clock.
     :param settle: sends the waiting output of all connections.
-    :param go_on: does the same, and handles the waiting input of the connections that were frozen.
+    :param go_on: sends the waiting output, and handles the waiting input of the connections that were frozen.
     :ivar unsent: the events of frozen connections, while the history is recorded.
     :ivar observers: the observers of messages. Call :meth:`update` after a change.
     """

@@ -1,4 +1,4 @@
-"""A dict with a limit for its keys, which makes missing values."""
+"""A dict with a limit for the number of its keys. It makes missing values."""
 
 from __future__ import annotations
 
