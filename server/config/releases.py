@@ -106,7 +106,8 @@ CHANGES: Final = {
     ),
     "check-watches-of-anybody": Change(
         "semantics.md section 10.6",
-        "checkWatches sees the watches of any connection, and fails (-5) on a path without a slash",
+        "checkWatches sees the watches of any connection, and fails (-5) on a path without a slash. While there "
+        "is a recursive watch, it fails on any relative path",
         ((3, 9, 0),),
     ),
     "one-mode-per-path": Change(

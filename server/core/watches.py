@@ -267,6 +267,11 @@ class WatchManager(Generic[W]):
         self._gone(registry, path, (watcher,))
         return True
 
+    @property
+    def any_recursive(self) -> bool:
+        """Whether there is a recursive watch."""
+        return bool(self._recursive)
+
     def _uncount(self, path: str) -> None:
         """Subtract one recursive entry at ``path``."""
         mark = _marks(path)[-1]

@@ -262,9 +262,13 @@ def _check_watches(engine: OtherEngine, client: Client, request: r.CheckWatchesF
     kind = _kind(engine, number)
     if path is None or (path and "/" not in path):
         raise MarshallingError(path, "no path")
-    if not engine.watches.has(path, client, kind):
-        raise NoWatcherError(path)
-    return b""
+    registries = (WatcherType.CHILDREN, WatcherType.DATA) if kind == WatcherType.ANY else (kind,)
+    for registry in registries:
+        if engine.watches.has(path, client, registry):
+            return b""
+        if engine.watches.any_recursive and not path.startswith("/") and path:
+            raise MarshallingError(path, "the release looks for the paths above a relative path, and fails")
+    raise NoWatcherError(path)
 
 
 def _add_watch(engine: OtherEngine, client: Client, request: r.AddWatchFields) -> bytes:

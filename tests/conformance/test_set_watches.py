@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyzk.protocol import records as r
+from pyzk.protocol.constants import AddWatchMode
 from pyzk.protocol.operations import OpCode
 
 from ..support.requests import acl
@@ -290,6 +291,18 @@ def test_odd_paths(server: Server, client: WireClient, path: str | None) -> None
     fails = path in ("no slash", None) and differs("check-watches-of-anybody", server)
     assert client.check_watches(path, 3).err == (-5 if fails else -121)
     assert client.remove_watches(path, 3).err == -121
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3])
+def test_a_relative_path_while_there_is_a_recursive_watch(
+    server: Server, client: WireClient, top: str, kind: int
+) -> None:
+    # semantics.md 10.6
+    client.add_watch(top, AddWatchMode.PERSISTENT_RECURSIVE)
+    fails = differs("check-watches-of-anybody", server)
+    assert client.check_watches("relative/path", kind).err == (-5 if fails else -121)
+    assert client.check_watches("/absolute/path", kind).err == -121
+    assert client.remove_watches("relative/path", kind).err == -121
 
 
 def test_the_watches_of_others_do_not_count(server: Server, connect: Connect, top: str) -> None:
