@@ -34,7 +34,8 @@ SUPER: Final = Id("super", "")
 MAX_IDENTITIES = 32
 MAX_IDENTITIES_SIZE = 2**16
 """The largest number of identities of one connection, and the largest number of characters of all these
-identities. Each check reads all identities, and each ``auth`` entry of an ACL stores all of them."""
+identities. Each check reads all identities of the client, and each ``auth`` entry of an ACL stores all
+identities of the client."""
 
 _ADMIN = Perms.ADMIN.value
 _ALL_SASL = "super"

@@ -138,8 +138,8 @@ class SessionTracker:
             bucket.pop(session.id, None)
 
     def due(self, now: int, most: int | None = None) -> list[Session]:
-        """Return the sessions whose deadline has come, the earliest first, ``most`` of them at most. The
-        tracker keeps these sessions until :meth:`remove`."""
+        """Return at most ``most`` sessions whose deadline has come, the earliest first. The tracker keeps
+        these sessions until :meth:`remove`."""
         buckets = map(self._buckets.__getitem__, self._buckets.irange(None, now))
         return list(islice((session for bucket in buckets for session in bucket.values()), most))
 

@@ -1,7 +1,7 @@
 """The figures of the server, which the commands for operators show (operator-surface.md section 3). The
 rules:
 
-* Figures are whole numbers: counts, bytes, ms. ``srst`` resets all of them together.
+* Figures are whole numbers: counts, bytes, ms. ``srst`` resets all figures together.
 * A request is counted by its latency, in one of the two histograms. So the number of requests is the sum of
   the two counts. Nearly all latencies are 0 ms. A histogram counts latencies of 0 ms in one number
   (``zeros``). Frequent code may add to this number directly.

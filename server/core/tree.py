@@ -81,7 +81,7 @@ class _Found(dict[str, Znode]):
 
 
 class DataTree:
-    """All znodes of a server, and the changes of them.
+    """All znodes of a server, and the changes of the znodes.
 
     :ivar find: returns the znode at a path, or None.
     :ivar nodes: every znode by path, as a read-only mapping. The root has two entries, ``""`` and ``/``, so

@@ -6,7 +6,7 @@ The rules:
 * A candidate is a server that votes with a weight above 0 and reaches a quorum. The servers of this quorum
   vote, and look for a leader. None of them has a longer log than the candidate. The candidate with the
   longest log wins. If several logs have this length, the candidate with the highest number wins. So the
-  leader has all committed entries, because one server of every quorum has each of them.
+  leader has all committed entries, because every quorum has a server with each committed entry.
 * If the log of a server has a proposed change of the members, this server needs a quorum of the old members
   and a quorum of the new members.
 * The time of the election (:class:`.Timing`) begins when there is such a candidate.
@@ -58,7 +58,7 @@ class Elections:
         return max(self.able(self.lookers()), key=rank, default=None)
 
     def able(self, servers: Iterable[Member]) -> list[Member]:
-        """Return the servers among ``servers`` that can lead the others."""
+        """Return the servers among ``servers`` that can be the leader."""
         ends = {member: self._end_of_log(member) for member in servers}
         may_lead = self._ensemble.config.may_lead
         return [one for one in ends if may_lead(one.number) and self._has_quorum(one, ends)]

@@ -45,7 +45,7 @@ from .serving import most_outstanding
 from .timing import Timing
 
 Pending: TypeAlias = Literal["lost", "applied"]
-"""What happens to proposed, uncommitted writes if their leader dies."""
+"""The result for proposed, uncommitted writes if their leader dies."""
 
 
 class Periodic(Protocol):
@@ -399,7 +399,8 @@ class Ensemble:
         self.settle()
 
     def expire(self, session_id: int, now: int) -> None:
-        """End a session as if its timeout had passed: a local session at its server, others at the leader.
+        """End a session as if its timeout had passed. A local session ends at its server. Any other session
+        ends at the leader.
 
         :raises EnsembleError: no server leads.
         :raises LookupError: the leader knows no such session.
@@ -449,7 +450,8 @@ class Ensemble:
         self.settle()
 
     def hold_up(self, member: Member) -> None:
-        """Delay all messages from a server to other servers. Messages of the others to this server arrive.
+        """Delay all messages from a server to other servers. Messages of the other servers to this server
+        arrive.
 
         :raises EnsembleError: the server leads.
         """
@@ -541,7 +543,7 @@ class Ensemble:
         return member
 
     def bring_in(self, member: Member) -> None:
-        """Give a new process the data of the others, after it has got its service."""
+        """Give a new process the data of the other servers, after it has got its service."""
         member.copy(max(self.members.values(), key=lambda other: other.position))
         member.observes = not member.address.votes  # its own line counts until the log has another one
         self.copied.add(member.number)

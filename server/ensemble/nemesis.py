@@ -24,7 +24,7 @@ class Nemesis:
     :param rate: the average number of actions per second of the servers' clock.
     :param mark: the text after the name of each action in the history.
     :ivar next_act: the time of the next action, in ms.
-    :ivar done: the last actions: 10,000 to 20,000 of them.
+    :ivar done: the last 10,000 to 20,000 actions.
     """
 
     def __init__(self, ensemble: Ensemble, seed: int, rate: float = 1.0, mark: str = "") -> None:

@@ -13,7 +13,7 @@ four-letter word, whose answer ends the connection. After a granted ConnectReque
 each frame is a request, which :mod:`.requests` handles. At the end the connection is over, and
 ``close_expected`` is set. Wrong input ends only this connection, and the log gets one line.
 
-Work is done in turns, so that no client keeps the others waiting. The rest of a turn is in three places:
+Work is done in turns, so that no client delays all other clients. The rest of a turn is in three places:
 ``input`` has bytes (``more`` says whether they may have whole frames), ``frames`` has frames that are not
 handled, and ``unfinished`` has the rest of the first of these frames if it is done in steps (see
 :mod:`.operations.long`). While one of these places is not empty, or while much output waits, no more input is

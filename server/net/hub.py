@@ -377,7 +377,7 @@ class Hub:
         dirty.clear()
 
     def _send_soon(self) -> None:
-        """Send all replies, if enough of them share one write of the log."""
+        """Send all replies, if enough replies share one write of the log."""
         if self._service.engine.log is None or len(self._dirty) + len(self._answered) >= self._group:
             self._send()
 

@@ -63,8 +63,8 @@ IN_STEPS = frozenset(op for op, method in _BY_CODE.items() if method in long.IN_
 PLAIN_READS: dict[int, _Method] = {op: _BY_CODE[op] for op in CLIENTS if OpCode(op).request in PATH_AND_WATCH}
 """The functions of the reads whose fields :data:`READS` has."""
 OPERATIONS: dict[int, Operation] = {}
-"""The operations that clients have used before, by op code; :func:`look_up` adds the others. The connection
-answers auth and sasl requests itself."""
+"""The operations that clients have used before, by op code. :func:`look_up` adds further operations. The
+connection answers auth and sasl requests itself."""
 
 
 class UnknownOperation(Exception):
