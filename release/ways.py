@@ -7,6 +7,7 @@ their own, which are empty at first. The wheel takes the place of the name, as n
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -30,7 +31,20 @@ HEADS: Final = {
     "installed": "| Command | It prints | Seconds, the first time | again | Bytes |\n|---|---|---|---|---|",
     "file": "| Python | Installed copy, s | Its file, s | Processor time | Bytes |\n|---|---|---|---|---|",
     "tarball": "| Command | It prints | Seconds | Bytes |\n|---|---|---|---|",
+    "java": "| A test in Java finds the server by | Seconds |\n|---|---|",
 }
+_JAVA: Final = """\
+package pyzk;
+
+public class Start {
+    public static void main(String[] arguments) throws Exception {
+        PyzkServer server = new PyzkServer(java.util.Map.of());
+        System.out.println(server.getConnectString());
+        System.in.read();
+        System.exit(0);
+    }
+}
+"""
 _SERVER: Final = ("--port", "0", "--end-with-stdin", "--log-level", "error")
 
 
@@ -122,6 +136,33 @@ def by_the_action(folder: Path) -> str:
     )
 
 
+def by_java(wheel: Path, folder: Path) -> Iterator[str]:
+    """Yield the rows of what the helper for Java finds: ``PyzkServer`` and ``PyzkCommand``."""
+    folder.mkdir()
+    classes, python = folder / "classes", folder / "python"
+    (folder / "Start.java").write_text(_JAVA)
+    sources = [
+        ROOT / f"examples/java/src/main/java/pyzk/{name}.java" for name in ("PyzkServer", "PyzkCommand")
+    ]
+    subprocess.run(["javac", "-d", classes, *sources, folder / "Start.java"], check=True)
+    command = installed(wheel, folder / "venv")
+    python.mkdir()
+    (python / "python3").symlink_to(Path(sys.executable).resolve())
+    java = str(shutil.which("java"))
+
+    def row(what: str, *places: Path, **variables: str) -> str:
+        path = os.pathsep.join([*map(str, places), "/usr/bin", "/bin"])
+        found = start(java, "-cp", classes, "pyzk.Start", around={**os.environ, **variables, "PATH": path})
+        return f"| {what} | {found.seconds:.1f} |"
+
+    yield row("`PYZK_SERVER`", PYZK_SERVER=str(command))
+    yield row("`pyzk-server` on the `PATH`", command.parent)
+    with tools(folder) as (commands, around):
+        yield row("`uvx` on the `PATH`, the first time", commands, UV_FIND_LINKS=str(wheel.parent), **around)
+    single.make(classes / "pyzk/pyzk-server.pyz")
+    yield row("`pyzk-server.pyz` beside the classes", python)
+
+
 def installed(wheel: Path, folder: Path, python: str = sys.executable) -> Path:
     """Install the wheel in an environment of its own, and return the command."""
     subprocess.run([python, "-m", "venv", folder], check=True)
@@ -188,7 +229,10 @@ def main() -> None:
         print(HEADS["installed"])
         for row in first_and_again(wheel, folder):
             print(row, flush=True)
-        print(by_the_action(folder / "action"))
+        print(by_the_action(folder / "action"), flush=True)
+        print("", HEADS["java"], sep="\n")
+        for row in by_java(wheel, folder / "java"):
+            print(row, flush=True)
         print("", HEADS["file"], sep="\n")
         for number, python in enumerate((sys.executable, *given.python)):
             print(one_file(wheel, folder / str(number), python, given.rounds), flush=True)
