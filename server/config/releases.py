@@ -106,7 +106,7 @@ CHANGES: Final = {
     ),
     "check-watches-of-anybody": Change(
         "semantics.md section 10.6",
-        "checkWatches sees the watches of any connection, and fails (-5) on a path without a slash, and on any "
+        "checkWatches sees the watches of any connection, fails (-5) on a path without a slash, and on any "
         "relative path while there is a recursive watch",
         ((3, 9, 0),),
     ),
