@@ -62,8 +62,9 @@ class _Harm:
 class ReadWithoutSync(Rule):
     name = "read-without-sync"
     threshold = (
-        "the first time that a client of a pretend ensemble overwrites data that it has not read; or the "
-        f"first time that such a write is refused and the client does not read again in {PATIENCE} requests"
+        "the first time that a client of a pretend ensemble overwrites data that it has not read. Or the "
+        "first time that such a write is refused, and the client does not read again within "
+        f"{PATIENCE} requests"
     )
     explanation = (
         "A client has read at a server that lagged: the read did not show a write of another client that was "

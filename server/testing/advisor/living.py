@@ -26,8 +26,9 @@ class LeftToExpire(Rule):
     name = "left-to-expire"
     threshold = f"{LEFT} sessions from one address, without sessions that the test has cut off or expired"
     explanation = (
-        "A client has ended without closing its session. Until the session expires, its ephemerals stay: "
-        "locks stay held, although nobody uses them, and members stay listed, although they do not answer."
+        "A client has ended without closing its session. Until the session expires, its ephemerals stay. "
+        "So a lock stays held although nobody uses it, and a member stays listed although it does not "
+        "answer."
     )
     remedy = "Close the client when your program ends (close, stop), also on SIGTERM and after an error."
 
@@ -65,10 +66,13 @@ class _Turns:
 
 class SessionPerRequest(Rule):
     name = "session-per-request"
-    threshold = f"{IN_TURN} sessions with {SHORT} requests at most, from one address and one after the other"
+    threshold = (
+        f"{IN_TURN} sessions from one address, one after the other, each with at most {SHORT} requests"
+    )
     explanation = (
-        "A session is opened for a few requests and then closed. Its beginning and its end are writes of "
-        "the ensemble, so they cost more than the requests; and no watch or ephemeral outlives the session."
+        "A session is opened for a few requests and then closed. The ensemble must write the beginning and "
+        "the end of each session, so the two cost more than the requests. Watches and ephemerals end with "
+        "the session."
     )
     remedy = "Keep one session for as long as your program runs, and share it: clients are safe for that."
 
@@ -102,8 +106,8 @@ class SessionPerRequest(Rule):
 class EphemeralOfOldSession(Rule):
     name = "ephemeral-of-old-session"
     threshold = (
-        "the first time; at the end of the old session, if the new session has neither watched nor deleted "
-        "the znode"
+        "the first time, when the old session ends, if the new session has neither watched nor deleted the "
+        "znode"
     )
     explanation = (
         "A client came back with a new session while its old session was still alive. The client found its "
@@ -111,8 +115,9 @@ class EphemeralOfOldSession(Rule):
         "ephemeral. So the client lives, but is not listed any more."
     )
     remedy = (
-        "On NodeExists compare Stat.ephemeralOwner with your session id. If the two differ, delete the "
-        "znode if you know that it is yours. Otherwise watch it, and create yours when it is deleted."
+        "On NodeExists compare Stat.ephemeralOwner with your session id. If the two differ and "
+        "you know that the znode is yours, delete it. Otherwise watch this znode, and create yours when "
+        "this znode is deleted."
     )
 
     def __init__(self, world: World) -> None:

@@ -41,8 +41,8 @@ class ChildrenOneByOne(Rule):
     name = "children-one-by-one"
     threshold = f"{ROUNDS} rounds of {EACH} or more children, by one session"
     explanation = (
-        "The client reads the list of children, then each child alone, again and again. This costs a request "
-        "for each child and round, and the answers come from different moments."
+        "Again and again the client reads the list of children and then each child with a request of its "
+        "own. Each round costs one request for each child, and the answers come from different moments."
     )
     remedy = (
         "Read all children with one multiRead, or keep them up to date with a persistent recursive watch "
@@ -96,12 +96,13 @@ _Polled: TypeAlias = tuple[int, str, str]
 class Polling(Rule):
     name = "polling"
     threshold = (
-        f"{POLLS} equal answers to a session in turn, with no event and no write of its own between them"
+        f"{POLLS} equal answers in turn to one session, without an event or a write of this session between "
+        "the answers"
     )
     explanation = (
         "The client polls: it sends the same request again and again, and gets the same answer. Each "
-        "request costs time of the server and the network, and news is late by up to the time between two "
-        "requests."
+        "request costs time of the server and the network. The client learns of a change only with its next "
+        "request."
     )
     remedy = (
         "Read with a watch, and read again when its event comes; for a znode that does not exist yet, "

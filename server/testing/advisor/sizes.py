@@ -42,8 +42,8 @@ class RequestNearLimit(_NearLimit):
         "closes the connection without an error, and many clients then repeat the request."
     )
     remedy = (
-        "Keep znodes small, at some KB. Store large data elsewhere, and its address in the znode. "
-        "Split large multis."
+        "Keep znodes small, at some KB. Store large data elsewhere, and store the address of the data in "
+        "the znode. Split large multis."
     )
 
     def size(self, exchange: Exchange) -> int:

@@ -51,16 +51,16 @@ class WatchesOnlyGrow(Rule):
 class WatchSetAgain(Rule):
     name = "watch-set-again"
     threshold = (
-        f"{REARMED} times without an event of the znode or the end of the connection; once more for each "
-        "reason of the session to wait. The reasons are the session's ephemerals beside or below the znode, "
-        "and its attempts to create the znode"
+        f"{REARMED} times without an event of the znode or the end of the connection. Each reason of the "
+        "session to wait allows one time more. The reasons are the session's ephemerals beside or below the "
+        "znode, and its attempts to create the znode"
     )
     explanation = (
-        "A waiting watch was set again. The server keeps one watch for each path and connection, so the "
-        "second call has no use. In many clients each call adds a callback, and one event then runs all "
-        "callbacks."
+        "A client has set a watch again before the watch fired. The server keeps one watch for each path "
+        "and connection, so the second call has no use. In many clients each call adds a callback, and one "
+        "event then runs all callbacks."
     )
-    remedy = "Set the watch once. Set it again only when its event has come."
+    remedy = "Set the watch once. Set the watch again only when its event has come."
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -101,8 +101,8 @@ class EverybodyWatchesEverybody(Rule):
         "more others"
     )
     explanation = (
-        "Each of n members watches the znodes of all other members, with about n times n watches in all. "
-        "When one member leaves, the server sends n events, and each of n clients sends requests again."
+        "Each of n members watches the znodes of all other members, which needs about n times n watches. "
+        "When one member leaves, the server sends n events, and all n clients send requests again."
     )
     remedy = (
         "Watch the list of children once (getChildren): it shows who came and who left. To wait for a turn, "

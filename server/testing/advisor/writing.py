@@ -182,12 +182,13 @@ class SequentialAgain(_Repeating):
 class BlindRetry(_Repeating):
     name = "blind-retry"
     threshold = (
-        f"the first time; for a create that finds its znode, only if no read follows in {PATIENCE} requests"
+        "the first time. If the create finds that the znode exists, only if no read follows within "
+        f"{PATIENCE} requests"
     )
     explanation = (
         "The connection ended before the reply to a write, and the client sent the write again as if the "
-        "server had not applied it. But perhaps the server had applied it. Then a set overwrites what "
-        "others have written since, and a create fails because the client's own znode exists."
+        "server had not applied the write. If the server had applied the write, a repeated set overwrites "
+        "what others have written since, and a repeated create fails because the client's own znode exists."
     )
     remedy = (
         "After a lost reply, read first. Set with the version that was read, so that only one of the two "
