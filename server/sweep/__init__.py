@@ -14,9 +14,9 @@
     def test_lock():
         sweep(scenario)
 
-All clients send their requests to the server. So the server can hold the requests, handle them in any order,
-and do to each request what a network can do. :mod:`.explore` has the rules, and :mod:`.faults` has the
-faults.
+All clients send their requests to the server. So the server can hold the requests and handle them in any
+order. It can also inject at each request the faults that a network can cause. :mod:`.explore` has the rules,
+and :mod:`.faults` has the faults.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def sweep(
 ) -> Report:
     """Run a scenario with every fault at every request, and in every order of its requests.
 
-    The same call has the same findings, unless the budget ends the sweep before.
+    Two calls with the same arguments have the same findings, unless the budget ends one of the sweeps early.
 
     :param scenario: an async function that takes a :class:`Lab`, for clients of :mod:`pyzk.client`; or a
-        plain function that takes a :class:`.threads.lab.ThreadLab`, for clients in threads. It runs hundreds
-        of times, each time with a server of its own, in virtual time.
+        plain function that takes a :class:`.threads.lab.ThreadLab`, for clients in threads. The function runs
+        hundreds of times in virtual time, each time with its own server.
     :param faults: names of :data:`FAULTS`; by default the faults that a ZooKeeper shows. ``"keeper"`` adds
-        the faults of ClickHouse Keeper; None means no faults. Some faults must be named, such as
-        ``restart-empty``.
+        the faults of ClickHouse Keeper; None means no faults. Some faults are tried only if they are named,
+        such as ``restart-empty``.
     :param orders: ``"some"``: as many orders as fit into the budget; ``"all"``: all orders that differ, even
         beyond the budget; None: only the order in which each client acts in turn.
     :param budget: the time of the sweep, in seconds of real time.

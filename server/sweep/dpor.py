@@ -2,10 +2,10 @@
 
 The paper is by Flanagan and Godefroid (POPL 2005).
 
-Two orders are the same if one order becomes the other when neighbours whose footprints do not touch change
-places. After each run the explorer searches the run for pairs of steps that race. A later run tries the later
-step of a pair before the earlier step. A step that was tried at a place sleeps there until a step comes that
-depends on it.
+Two neighbouring steps can change places if their footprints do not touch. Two orders are the same if such
+changes turn one order into the other. After each run the explorer searches the run for pairs of steps that
+race. A later run tries the later step of a pair before the earlier step. A step that was already tried at a
+place sleeps: it is not tried again until a step is made that depends on it.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Driver(ABC):
 
     @property
     def deadline(self) -> float:
-        """The next time when a client acts again by itself, without the times that trio knows."""
+        """The next time at which a client acts again by itself, except the times of trio's own timers."""
         return math.inf
 
     @abstractmethod

@@ -2,19 +2,22 @@
 
 The rules:
 
-1. The first run has no fault, and each client makes a step in turn. This run must pass. It is made twice, and
-   both runs must make the same steps. If not, something other than the order decides, and no later result
-   counts.
+1. The first run has no fault, and each client makes a step in turn. This run must pass. The first run is made
+   twice, and both times the steps must be the same. If the steps differ, something other than the order
+   decides, and no later result counts.
 2. The sweep must find a planted race with a client of the same kind (:mod:`.selfcheck`). In each run of the
-   race, each client must be able to act first. If not, the sweep does not control the order.
+   race, each client must be able to act first. If a client never acts first, the sweep does not control the
+   order.
 3. Faults: each fault is tried at each request of the first run, in the order of rule 1. A bad cell is run
-   twice, and counts if it fails twice in the same way. The time may be too short for all cells. So the first
-   request of each kind comes before its repetitions, the faults of :data:`.faults.FIRST` come before the
-   others, and writes come before reads. The cells of a request that has already failed come last.
-4. Orders: all orders that differ (:mod:`.dpor`) are tried, for half of the time. If there are too many,
-   samplers take turns for the other half. The first bad order ends the search.
-5. A bad order is also run twice. Then it is shortened: first to fewer switches between clients, then to fewer
-   prescribed steps.
+   twice, and counts if it fails twice in the same way. The time may be too short for all cells. So the cells
+   of the first request of each kind come before the cells of later requests of this kind, the faults of
+   :data:`.faults.FIRST` come before the others, and writes come before reads. The cells of a request that has
+   already failed come last.
+4. Orders: all orders that differ (:mod:`.dpor`) are tried, for half of the time. If there are too many
+   orders, samplers choose orders at random for the other half of the time. The first bad order ends the
+   search.
+5. A bad order is also run twice. Then the order is shortened: first to fewer switches between clients, then
+   to fewer prescribed steps.
 """
 
 from __future__ import annotations
@@ -35,11 +38,12 @@ from .orders import PCT, POS, Order, Random, Replay, Rounds
 from .subject import Subject
 
 _RACING: Final = 2
-"""Clients of the planted race."""
+"""The number of clients in the planted race."""
 _ATTEMPTS: Final = 3
-"""How often a run is tried again if it did not follow its order, where timers of clients also decide."""
+"""The number of attempts to make a run follow its order, if timers of clients can prevent the order."""
 _LONGEST: Final = 300
-"""The largest number of steps of a run that is shortened. A longer run hangs in a loop."""
+"""The largest number of steps of a run that is shortened. A longer run is not shortened, because it hangs in
+a loop."""
 _SHOWN: Final = 3
 """The number of kinds of failures whose shortest run is shown. The table shows all bad cells."""
 
@@ -236,7 +240,7 @@ def _sweep_faults(subject: Subject, plan: Plan, results: Results, until: float) 
 
 
 def _those_of_others_first(cells: Iterable[Cell], failed: Collection[tuple[str, int]]) -> Iterator[Cell]:
-    """Yield the cells. The cells of a request that has failed by then come last.
+    """Yield the cells. A cell is postponed to the end if its request has already failed with another fault.
 
     :param failed: the requests that have failed; the set grows while the cells are run.
     """
@@ -263,7 +267,7 @@ def _cells(base: Outcome, faults: Sequence[str]) -> Iterator[Cell]:
 
 
 def _judged(outcome: Outcome, base: Outcome) -> Outcome:
-    """Judge the persistent znodes that a run leaves and that the first run does not leave."""
+    """Report the persistent znodes that remain after this run but not after the first run."""
     left = list(outcome.left)
     for path in base.left:
         if path in left:
@@ -366,7 +370,8 @@ def _shorten(
 def _joined(actors: list[str]) -> Iterator[list[str]]:
     """Yield orders in which a later step of a client moves directly behind an earlier step of that client.
 
-    In a second variant, the steps of this client that directly follow the later step also move.
+    A second variant of each order also moves the steps of the same client that directly follow the later
+    step.
     """
     for at, actor in enumerate(actors[:-2]):
         if actors[at + 1] == actor or actor not in actors[at + 2 :]:

@@ -2,7 +2,8 @@
 
 A sweep tries only what a network, a paused client and a restart can do to a client of a real ZooKeeper. On
 demand it also tries the faults of other servers: ClickHouse Keeper, which gives no session back, and a server
-that keeps no data. A session ends as with a real server: its client is cut off until the session has expired.
+that keeps no data. A session ends in the same way as at a real server: its client is cut off until the
+session has expired.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The footprint of a request: what the request reads and writes.
 
-Two requests whose footprints do not touch may change places. A footprint is a set of marks. A mark has an
-aspect, a name, and a flag: whether the step writes it. The aspects of a znode are ``node`` (whether it
-exists, and its data) and ``children`` (their names, and the counter of sequential children). The aspect
-``client`` is what one client hears: an event for the client comes before or after each of its requests.
-``point`` is what the scenario's clients share in memory. ``all`` is everything. ``told node`` and ``told
-children`` are what the clients know of a znode: a late reply may come before or after the messages that tell
-other clients about the same znode.
+Two requests can change places if their footprints do not touch. A footprint is a set of marks. A mark has an
+aspect, a name, and a flag. The flag says whether the step writes the aspect. The aspects of a znode are
+``node`` (whether it exists, and its data) and ``children`` (their names, and the counter of sequential
+children). The aspect ``client`` is the messages to one client: an event for a client comes before or after
+each request of the client. ``point`` is what the scenario's clients share in memory. ``all`` is everything.
+``told node`` and ``told children`` are the replies and events about a znode: a late reply to one client comes
+before or after the messages about the same znode to other clients.
 """
 
 from __future__ import annotations

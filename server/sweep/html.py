@@ -1,7 +1,7 @@
 """The findings of a sweep as one HTML file, which plays the bad run and the good run step by step.
 
-The file needs no server. It has no address in it, loads nothing and sends nothing. Clients choose paths and
-data. So texts reach the page as JSON, and the page's script writes them as text, never as HTML.
+The file needs no server. The file contains no address, loads nothing and sends nothing. Clients choose paths
+and data. So texts reach the page as JSON, and the page's script writes them as text, never as HTML.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from typing import Any, Final
 
 _MOST: Final = 300
-"""The largest number of steps that is shown of a run. A run that hangs has many similar steps."""
+"""The largest number of steps that the page shows of one run. A run that hangs has many similar steps."""
 
 _PAGE: Final = """<!doctype html>
 <html lang="en">

@@ -33,7 +33,8 @@ def judge_error(outcome: Outcome, lab: BaseLab, error: BaseException) -> None:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the first error inside of nested groups, or the error itself if it is not a group."""
+    """Return the first error inside nested exception groups, or the error itself if the error is not a
+    group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

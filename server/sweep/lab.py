@@ -19,7 +19,7 @@ from .stage import Stage
 if TYPE_CHECKING:
     from ...client import ZooKeeper
 
-_acting: contextvars.ContextVar[str] = contextvars.ContextVar("the client whose function this is")
+_acting: contextvars.ContextVar[str] = contextvars.ContextVar("the client that runs this function")
 
 
 class GaveUp(Exception):
@@ -42,7 +42,7 @@ class BaseLab:
         self.is_over = False
 
     def says_that_it_ended(self, error: BaseException) -> bool:
-        """Return whether an error says that a session has ended, or that a hold of the session has ended."""
+        """Return whether an error says that a session has ended, or that a lock ended with its session."""
         raise NotImplementedError
 
     def may_end_with(self, name: str, error: BaseException) -> bool:
@@ -168,7 +168,8 @@ class Lab(BaseLab):
             await trio.sleep_forever()
 
     async def together(self, *functions: Callable[[], Awaitable[object]]) -> None:
-        """Run functions at the same time, and wait for all. Each of their requests is a step of the sweep.
+        """Run functions at the same time, and wait for all. Each request of these functions is a step of the
+        sweep.
 
         A fault may cut a client off until its session has ended. Then the client's function may end with an
         error that says so, and the run ends here: the scenario's later checks do not run.
@@ -229,7 +230,7 @@ class Lab(BaseLab):
 
 
 def says_that_it_ended(error: BaseException) -> bool:
-    """Return whether an error says that a session has ended, or that a hold of the session has ended."""
+    """Return whether an error says that a session has ended, or that a lock ended with its session."""
     from ...client import ConnectionLossError, SessionExpiredError
     from ...recipes import AmbiguousResult, LockLost, UndecidedItem
 

@@ -22,20 +22,21 @@ POINT: Final = "."
 
 
 class NotControlled(Exception):
-    """The sweep does not decide what happens, so the sweep cannot say whether a scenario holds."""
+    """Something other than the sweep decides what happens, so the sweep cannot say whether the scenario is
+    correct."""
 
 
 class Endless(Exception):
-    """A run makes step after step, and does not end."""
+    """A run makes more and more steps, and does not end."""
 
 
 @attrs.frozen
 class Step:
     """One thing that happens to one client: a request, a reply, a watch event, or a point of the scenario.
 
-    :ivar actor: the client's name for its next request. The name with ``^`` behind it means a watch event for
-        the client; the name with ``=`` behind it means a reply that is a step of its own; the name with ``.``
-        behind it means a point of the scenario.
+    :ivar actor: the client's name, for a step that is the next request of the client. A suffix gives the kind
+        of the step: ``^`` is a watch event for the client, ``=`` is a reply that is a step of its own, and
+        ``.`` is a point of the scenario.
     :ivar text: the step in words, with the reply.
     :ivar footprint: the things that the step reads and writes.
     :ivar cause: the index of the step after which this step became possible; -1 if it was possible from the
@@ -121,7 +122,7 @@ class Outcome:
         return [step.actor for step in self.steps]
 
     def fails_like(self, other: Outcome) -> bool:
-        """Return whether two runs have the same verdict, and details that differ only in numbers."""
+        """Return whether two runs have the same verdict and details. Numbers in the details may differ."""
         mine, its = without_numbers(self.detail), without_numbers(other.detail)
         return (self.verdict, mine) == (other.verdict, its)
 

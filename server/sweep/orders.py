@@ -26,7 +26,8 @@ class Order(ABC):
 
     @property
     def wanted(self) -> str | None:
-        """The actor that must act next. The run may wait for it a little. None if any actor may act."""
+        """The actor that must act next; None if every actor is allowed to act. The run can wait a short time
+        for this actor."""
         return None
 
 
@@ -54,10 +55,10 @@ class Random(Order):
 class PCT(Order):
     """Chooses the actor with the highest priority (Burckhardt et al., ASPLOS 2010).
 
-    At a few random steps, the highest priority becomes the lowest.
+    At a few random steps, the actor with the highest priority gets the lowest priority.
 
     :param length: roughly how many steps a run has.
-    :param depth: the number of falls of a priority, plus 1.
+    :param depth: the number of times that a priority becomes the lowest, plus 1.
     """
 
     def __init__(self, seed: int, length: int, depth: int = 3) -> None:
@@ -80,7 +81,7 @@ class PCT(Order):
 class POS(Order):
     """Chooses the step with the highest random priority (Yuan et al., CAV 2018).
 
-    A step gets a new priority when it races with the step that was chosen.
+    A possible step gets a new priority when it races with the step that was just chosen.
     """
 
     def __init__(self, seed: int) -> None:
@@ -98,7 +99,8 @@ class POS(Order):
 
 
 class Replay(Order):
-    """Chooses the given actors and skips those that cannot act; then chooses each actor in turn.
+    """Chooses the given actors, and skips a given actor that cannot act. After the given actors, chooses each
+    actor in turn.
 
     :param strict: whether the run waits for each given actor.
     :ivar missed: how many of the given actors could not act when their turn came.

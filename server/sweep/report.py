@@ -134,7 +134,8 @@ def _ordinal(number: int) -> str:
 
 
 def _table(results: Results) -> Iterator[str]:
-    """Yield the table: a line for each request at which a fault breaks the scenario, one column a fault."""
+    """Yield the lines of the table: one line for each request at which a fault breaks the scenario, and one
+    column for each fault."""
     faults = [name for name in FAULTS if any(cell.fault == name for cell in results.bad)]
     requests = {(request.client, request.number): request for request in results.base.requests}
     rows = [key for key in requests if any((cell.client, cell.number) == key for cell in results.bad)]
@@ -172,7 +173,7 @@ def _finding(number: int, finding: Finding) -> Iterator[str]:
 def _drawn(
     steps: Sequence[tuple[int, Step]], clients: Sequence[str], deciding: int | None, cut: bool
 ) -> Iterator[str]:
-    """Draw steps, with a column for each client if the columns fit into the width."""
+    """Return a drawing of steps, with a column for each client if the columns fit into the width."""
     columns = len(clients) <= _MOST_COLUMNS
     if columns:
         yield " step | " + " | ".join(client.ljust(_COLUMN) for client in clients).rstrip()

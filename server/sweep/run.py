@@ -189,7 +189,7 @@ def _uuid4(source: random.Random) -> uuid.UUID:
 
 @contextmanager
 def _determined() -> Iterator[None]:
-    """Make trio's scheduler, ``random`` and UUIDs choose the same in each run."""
+    """Give trio's scheduler, ``random`` and UUIDs the same random numbers in each run."""
     source = random.Random(0)
     state = random.getstate()
     random.seed(0)

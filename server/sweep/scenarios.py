@@ -71,8 +71,8 @@ def counter(
 ) -> Scenario:
     """Test that the sum is the number of clients after each client has added 1.
 
-    :param add: a function that adds 1. Its error is a finding, unless the error says that the session has
-        ended.
+    :param add: a function that adds 1. An error of the function is a finding, unless the error says that the
+        session has ended.
     :param read: a function that returns the sum.
     :param clients: the number of clients.
     """
@@ -96,7 +96,7 @@ def queue(
     *,
     items: Sequence[bytes] = (b"first", b"second"),
 ) -> Scenario:
-    """Test that each item comes out once, when one client puts items and another client takes them.
+    """Test a queue: one client puts items, another client takes them, and each item is taken once.
 
     :param put: a function that puts an item into the queue.
     :param take: a function that waits for an item, and takes the item out of the queue.
@@ -126,7 +126,7 @@ def queue(
 def barrier(
     make: Callable[[ZooKeeper], AbstractAsyncContextManager[object]], *, clients: int = 2
 ) -> Scenario:
-    """Test that no client is inside before all clients have come, and that then all clients come in.
+    """Test a barrier: no client passes before all clients have come, and then all clients pass.
 
     If a client has lost its session, the others may stay outside.
 

@@ -1,4 +1,4 @@
-"""The race that each sweep must find before the sweep may say that a scenario has no race."""
+"""The race that a sweep must find first. Otherwise the sweep may not say that a scenario has no race."""
 
 from __future__ import annotations
 

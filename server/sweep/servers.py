@@ -33,11 +33,12 @@ from ..testing.running import Running
 
 _KINDS: Final[Sequence[MessageKind]] = ("request", "reply", "event")
 _FIRST_ZXID: Final = 1 << 32
-"""The first zxid of an ensemble. Without it, the first zxid comes from the clock, and runs would differ."""
+"""The first zxid of an ensemble. Without this constant, the first zxid would come from the clock, and runs
+would differ."""
 _AFTERWARDS: Final = 30.0
 """The seconds in which an ensemble must end the sessions of lost clients."""
 _BETWEEN: Final = 0.1
-"""The seconds between two attempts to end them."""
+"""The seconds between two attempts to end the sessions of lost clients."""
 
 
 def open_servers(
@@ -79,8 +80,8 @@ class Servers:
     :ivar ensemble: the controls of the ensemble; None for a single server.
     :ivar each: the controls of each server.
     :ivar hosts: the connect string of the server, or of all servers.
-    :ivar whole: the controls of the server; in an ensemble, those of the server that has applied the most
-        transactions.
+    :ivar whole: the controls of the server; in an ensemble, the controls of the server that has applied the
+        most transactions.
     """
 
     def __init__(self, local: LocalServer | LocalEnsemble) -> None:
@@ -117,7 +118,8 @@ class Servers:
         ]
 
     async def end_sessions(self) -> None:
-        """End the sessions of lost clients. An ensemble may need time for this, such as for an election."""
+        """End the sessions of lost clients. An ensemble may need time for the end of the sessions, for
+        example because of an election."""
         with trio.move_on_after(_AFTERWARDS):
             while True:
                 for session in self.whole.sessions():

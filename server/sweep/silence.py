@@ -14,7 +14,7 @@ from .judging import place
 
 _SILENCE: Final = 1.0  # seconds of real time
 _TURNS: Final = str(Path("threads", "turns.py"))
-"""The module in which the sweep waits for a thread. That module writes its own lines."""
+"""The module in which the sweep waits for a thread. This module writes its own lines."""
 
 
 @contextmanager

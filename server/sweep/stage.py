@@ -5,10 +5,10 @@ The rules:
 1. Every request is held when it arrives. The first held request of each client is a possible step. In this
    step the request is handled and answered.
 2. Every watch event is held when it is sent. A held event is also a possible step. A reply never overtakes
-   the events that the server has sent before it, so these events go out before the next reply to their
+   the events that the server has sent before it, so these events are sent before the next reply to their
    client.
-3. On demand a reply is a step of its own. Then an event does not overtake the replies before it either: they
-   go out together with the event.
+3. With the option ``replies``, each reply is a step of its own. Then an event does not overtake earlier
+   replies: the earlier replies are sent together with the event.
 4. Pings pass. The messages of a client that a fault has cut off are not held.
 """
 
@@ -42,7 +42,7 @@ class _Choice:
 
 
 class Clients(Protocol):
-    """What a stage asks of the clients' side (:class:`.driver.Driver`).
+    """The clients whose requests a stage orders (:class:`.driver.Driver`).
 
     The name of a client is the name of the endpoint to which the client connects.
     """
@@ -54,7 +54,7 @@ class Clients(Protocol):
 
     @property
     def deadline(self) -> float:
-        """The next time when a client acts again by itself, without the times that trio knows."""
+        """The next time at which a client acts again by itself, except the times of trio's own timers."""
 
 
 class Stage(Observer):
@@ -175,7 +175,7 @@ class Stage(Observer):
         return Step(client, self.words(message.text), footprint | {("client", client, False)}, cause)
 
     def _cause(self, *which: object) -> int:
-        """Return the index of the last step that was made when this became possible."""
+        """Return the index of the step after which this step became possible."""
         return self._causes.setdefault(which, len(self.outcome.steps) - 1)
 
     def _make(self, choices: dict[str, _Choice]) -> None:
@@ -241,7 +241,7 @@ class Stage(Observer):
             request.connection.abort(why)
 
     def cut_off(self, request: Held) -> None:
-        """Let no byte pass between a client and the servers until its session has ended."""
+        """Let no byte pass between a client and the servers until the client's session has ended."""
         request.server.running.gate.settle(request.connection)
         session = request.connection.session
         if session is not None and not session.closed:
@@ -251,7 +251,7 @@ class Stage(Observer):
             request.connection.abort("the client is cut off")
 
     def ghost(self, request: Held, *, swap: bool = False) -> None:
-        """Let a client begin a new session while the servers keep the client's old session.
+        """Force a client to begin a new session while its old session is still alive at the servers.
 
         :param swap: whether the client asks for the old session and gets the new session.
         """
@@ -271,7 +271,7 @@ class Stage(Observer):
                 self._deliver(held)
 
     def _deliver(self, last: Held) -> None:
-        """Deliver a message, and all that the server has sent to its client before."""
+        """Deliver a message, after all messages that the server has sent earlier to the same client."""
         before = [
             held.message.number
             for held in self.servers.held()

@@ -9,11 +9,11 @@ from .orders import Order
 
 
 class Subject(Protocol):
-    """Anything that a sweep can run.
+    """The base class for everything that a sweep can run.
 
     :ivar most_shortening: how many runs may be made to shorten a bad order.
-    :ivar is_exact: whether only the order decides what a run does. If not, timers of clients also decide, and
-        a run that did not keep its order is repeated.
+    :ivar is_exact: whether only the order decides what a run does. If this is false, timers of clients also
+        decide, and a run that did not keep its order is repeated.
     """
 
     @property
@@ -29,7 +29,8 @@ class Subject(Protocol):
         """
 
     def run_again(self, order: Order, cell: Cell | None = None) -> Outcome:
-        """Repeat a bad run, with the real duration of its fault."""
+        """Repeat a bad run, in which its fault lasts as long as with a real server."""
 
     def planted(self) -> Subject:
-        """Return a race with clients of the same kind. If the sweep misses it, the sweep proves nothing."""
+        """Return a race with clients of the same kind. If the sweep does not find this race, the sweep proves
+        nothing."""

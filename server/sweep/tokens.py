@@ -51,7 +51,7 @@ def read(token: str) -> Cell | list[str]:
 
 
 def has_replies(token: str | None) -> bool:
-    """Return whether replies are steps of their own in the run of a token."""
+    """Return whether each reply is a step of its own in the run of a token."""
     return token is not None and token.startswith("r1-")
 
 

@@ -2,8 +2,8 @@
 
 The rules:
 
-1. A single server listens at an address of its own for each client. A client of Java or Go waits for 1 s when
-   it has tried all addresses, so its connect string names the address three times.
+1. A single server listens at an address of its own for each client. A Java or Go client waits for 1 s after
+   it has tried all addresses. Therefore its connect string names the address three times.
 2. In an ensemble each client has an address for each server. Clients shuffle their addresses, so an address
    gets its server only when the client tries it (:mod:`..servers`).
 """

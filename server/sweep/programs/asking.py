@@ -34,7 +34,7 @@ _SHOWN: Final = 500  # characters of what a program says
 
 
 class Scene:
-    """One run, as programs see it.
+    """The part of a run that the requests of programs read and change.
 
     :ivar starts: whether a program has sent ``/sweep/start``.
     """
@@ -53,7 +53,7 @@ class Desk:
     :ivar scene: the present run.
     :ivar asked: how many requests have come.
     :ivar waiting: an event that is set while a program waits for the next run.
-    :ivar verdict: what the program has said about the last run.
+    :ivar verdict: the program's message about the last run; empty if the run passed.
     """
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class Desk:
 
 
 def _client(scene: Scene, request: Request) -> str:
-    """Return the name of the client that the request names.
+    """Return the client's name from the request.
 
     :raises ApiError: the request names no client of this run.
     """

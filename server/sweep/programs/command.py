@@ -29,7 +29,8 @@ PROG: Final = "pyzk-sweep"
 _FOUND, _USAGE, _NOT_CONTROLLED = 1, 2, 3
 _MOST_SERVERS: Final = 9
 _TIMEOUT: Final = 30.0
-"""The seconds in which a program must send a request, and in which it must then read the answer."""
+"""The seconds in which a program must send its whole request, and the seconds in which it must read the
+answer."""
 _UNREAD: Final = 2**20  # bytes
 _SIGNALS: Final = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 HAS_GROUPS: Final = hasattr(os, "killpg")

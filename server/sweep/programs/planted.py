@@ -1,4 +1,5 @@
-"""The race that a sweep of programs must find first: two threads of a kept program add 1 to a number."""
+"""The race that a sweep of programs must find before the sweep itself: two threads of a kept program add 1 to
+a number."""
 
 from __future__ import annotations
 

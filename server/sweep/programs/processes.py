@@ -19,7 +19,7 @@ _LAST_WORDS: Final = 0.2
 
 
 class Running:
-    """A program that runs. It keeps the end of the program's standard output and standard error.
+    """A program that runs. The object keeps the end of the program's standard output and standard error.
 
     :ivar ended: an event that is set when the program itself has ended.
     """
@@ -37,7 +37,7 @@ class Running:
 
     @property
     def status(self) -> int:
-        """The exit status; after a signal, 128 + its number. Call it only when the program has ended."""
+        """The exit status; after a signal, 128 + the number of the signal. The program must have ended."""
         code = self._process.returncode
         assert code is not None
         return code if code >= 0 else 128 - code
@@ -49,7 +49,8 @@ class Running:
         return "".join(char if char == "\n" or char.isprintable() else " " for char in text)
 
     async def read(self) -> None:
-        """Keep the end of the program's output, until the last process that can write has ended."""
+        """Read the program's output until the last process that can write to it has ended, and keep the end
+        of the output."""
         assert self._process.stdout is not None
         with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
             while data := await self._process.stdout.receive_some(_RECEIVE):
@@ -64,7 +65,8 @@ class Running:
         self.ended.set()
 
     async def kill(self) -> None:
-        """Kill the program and its child processes, but not those that began their own session (setsid)."""
+        """Kill the program and its child processes, except child processes that began their own session
+        (setsid)."""
         with trio.CancelScope(shield=True):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

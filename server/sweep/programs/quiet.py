@@ -1,13 +1,14 @@
-"""Finds out when all programs of a run have done all they can, and wait for the server.
+"""Finds out when all programs of a run wait for the server.
 
 The rules:
 
 1. Where there is ``/proc``, a thread waits if the kernel says that the thread sleeps. The sweep checks all
-   threads of the programs twice. At both checks all threads must sleep. Between the checks no thread may have
-   run, and no message may have arrived.
+   threads of the programs twice. At both checks all threads must sleep. The programs count as waiting only if
+   no thread has run and no message has arrived between the checks.
 2. On other systems, the programs wait if no message has arrived for 20 ms. This is a guess, and the last line
    of the sweep says so.
-3. A program that sleeps for a chosen time also counts as waiting. The sweep cannot know when it continues.
+3. A program that sleeps for a chosen time also counts as waiting. The sweep cannot find out when this program
+   continues.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ASLEEP: Final = frozenset((b"S", b"Z", b"X", b"I"))
 class Quiet(Protocol):
     """Waits until all programs wait.
 
-    :ivar words: the sign by which the sweep knows that all programs wait.
+    :ivar words: the sign that all programs wait, in words.
     """
 
     words: str
@@ -107,7 +108,8 @@ class ByProc:
             return b"ended"
 
     def _find_processes(self, leaders: set[int]) -> list[int]:
-        """List the processes of the programs. Their session shows that they belong to a program."""
+        """List the processes of the programs. The session (setsid) of a process shows to which program the
+        process belongs."""
         if leaders != self._known:  # a known process may have begun its session after the last check
             self._known = leaders
             self._processes.clear()
@@ -127,7 +129,8 @@ class ByProc:
 
 
 class _Thread:
-    """The two files with the state of a thread. They stay open, because opening takes longer than reading."""
+    """The two open files from which the state of one thread is read. The files stay open, because opening a
+    file takes longer than reading it."""
 
     def __init__(self, folder: str) -> None:
         self._state = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
@@ -138,7 +141,7 @@ class _Thread:
             raise
 
     def look(self) -> bytes | None:
-        """Return how often and for how long the thread has run; None if it runs now."""
+        """Return how often and for how long the thread has run; None if the thread runs now."""
         state = os.pread(self._state, 512, 0).rpartition(b") ")[2][:1]
         return os.pread(self._ran, 64, 0) if state in _ASLEEP else None
 

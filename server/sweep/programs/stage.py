@@ -16,12 +16,12 @@ from .quiet import ByProc, ByTime
 
 _POLL: Final = 0.002  # seconds
 _TIMERS: Final = 1.2
-"""The seconds in which a client must act when its turn comes. Before a client connects again, it waits up to
-0.14 s (kazoo) or 1 s (Java)."""
+"""The seconds in which a client must act after its turn has come. Before a client connects again, it waits up
+to 0.14 s (kazoo) or 1 s (Java)."""
 
 
 class ProgramClients:
-    """What a stage asks of the clients' side: see :class:`..stage.Clients`."""
+    """The clients of a stage whose clients are programs; see :class:`..stage.Clients`."""
 
     def __init__(self, servers: Servers, desk: Desk, quiet: ByProc | ByTime) -> None:
         self.servers = servers
@@ -54,8 +54,8 @@ class ProgramClients:
 class ProgramStage(Stage):
     """A stage for programs.
 
-    :ivar hurried: whether a client that is cut off loses its session at once. If not, the client is cut off
-        until its session expires.
+    :ivar hurried: whether a client that is cut off loses its session at once. If this is false, the client is
+        cut off until its session expires.
     """
 
     hurried = True
@@ -82,7 +82,7 @@ class ProgramStage(Stage):
             server.running.gate.resume(*session)
 
     def _make(self, choices: dict[str, Any]) -> None:
-        """Make a step when the next client has connected. The client may sleep before it connects."""
+        """Make a step when the next client has connected. The next client may sleep before it connects."""
         wanted, now = self._order.wanted, trio.current_time()
         if wanted is not None and wanted not in choices:
             self._waits_since = self._waits_since or now

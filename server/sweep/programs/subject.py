@@ -6,12 +6,14 @@ The rules:
    command: a command that ends is started again for each run. A command that asks for the next run
    (:mod:`.asking`) is kept.
 2. A run is over when all programs have ended, or when the kept program asks for the next run. A run hangs if
-   no program runs and no step is made for ``patience`` seconds, or if a program runs for 6 times as long.
+   no program runs and no step is made for ``patience`` seconds. A run also hangs if a program runs for 6
+   times ``patience`` seconds without a request.
 3. Exit status 0 means that the run passes. After a fault that ends a session, exit status 75 means that the
    program has given up for that reason. Any other exit status means that the run fails.
-4. In the first attempt, a fault that ends a session ends it at once. Then the client hears of the end later
-   than the other clients, which never happens in reality. So a run that fails is repeated with a session that
-   lasts its whole time, and counts only if it fails again.
+4. In the first attempt of a run, a fault that ends a session ends the session at once. So the client learns
+   later than the other clients that the session has ended. This never happens with a real server. Therefore a
+   failed run is repeated, and the fault then lets the session expire by its timeout. Only a run that fails
+   again counts as failed.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _SILENT: Final = 1.0
 """The seconds without progress after which the sweep writes a line."""
 _BETWEEN_LINES: Final = 5.0  # seconds
 _MOST_BUSY: Final = 6
-"""How many times the patience a program may run without a request."""
+"""A program can run without a request for this many times ``patience`` seconds."""
 _LOOK: Final = 0.05  # seconds between two checks of the progress of a run
 
 
@@ -326,7 +328,10 @@ class Programs:
     # --- progress ----------------------------------------------------------------------------------------
 
     async def _watch(self, scene: Scene, clients: ProgramClients, patience: trio.CancelScope) -> None:
-        """End a run that makes no progress. Before the end, write a line that says where its clients wait."""
+        """End a run that makes no progress.
+
+        Before the end, write a line that says where the clients of the run wait.
+        """
         servers = clients.servers
         last, since = None, time.monotonic()
         while True:

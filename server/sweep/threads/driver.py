@@ -3,7 +3,7 @@
 The rules:
 
 1. Each client has its own address, so its name stays the same for all its connections and sessions.
-2. At the end, each client is stopped. Then threads that still wait would wait for ever, so they are
+2. At the end, each client is stopped. Threads that still wait then would wait for ever, so these threads are
    interrupted. Threads that continue after the interrupt are ended at their next wait.
 """
 
@@ -145,9 +145,11 @@ def _check_threads() -> None:
 
 
 def _taken_at_import() -> Iterator[tuple[Any, str, Any]]:
-    """List the names under which other modules keep a function of the standard library, with new values.
+    """List the names under which other modules keep a function of the standard library, each with its
+    replacement.
 
-    The loop that the process shares is also listed, because a run must make its own loop.
+    The event loop that the whole process shares is also listed, because each run must make its own event
+    loop.
     """
     yield loop, "_shared", None
     yield threads, "_poll", getattr(select, "poll", None)

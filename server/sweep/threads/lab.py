@@ -219,7 +219,7 @@ class _Server(Controls):
 
 
 def _errors_of_kazoo() -> tuple[type[Exception], ...]:
-    """Return the errors of kazoo that say that a session has ended."""
+    """Return the exception classes of kazoo which say that a session has ended."""
     if find_spec("kazoo") is None:
         return ()
     from kazoo.exceptions import CancelledError, ConnectionClosedError, ConnectionLoss, SessionExpiredError

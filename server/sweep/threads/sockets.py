@@ -1,10 +1,11 @@
-"""Waits for sockets, and connections to the server in memory, for threads of a run.
+"""Replaces socket functions for the threads of a run: how a thread waits for a socket, and how it connects to
+the server in memory.
 
 The rules:
 
-1. Each client connects to its own address (:class:`Addresses`). Then its socket becomes one end of a pair of
-   AF_UNIX sockets, because bytes between such sockets arrive at once. Its ``family`` attribute still says
-   AF_INET.
+1. Each client connects to its own address (:class:`Addresses`). Then the client's socket becomes one end of a
+   pair of AF_UNIX sockets, because bytes between such sockets arrive at once. The ``family`` attribute of the
+   socket still says AF_INET.
 2. ``select``, ``poll``, ``epoll``, and calls that read from a blocking socket wait for the turn of their
    thread.
 """
@@ -48,7 +49,7 @@ class Addresses:
         return sorted(self._names.values())
 
     def add(self, name: str) -> str:
-        """Give addresses to a client; return the client's connect string."""
+        """Choose the addresses of a client; return the client's connect string."""
         host = f"127.0.1.{len(self._names) + 1}"
         self._names[host] = name
         return ",".join(f"{host}:{port}" for port in self._ports)
@@ -91,7 +92,7 @@ class _Poller:
         return self._real.poll(0, *most)
 
     def _is_ready(self) -> bool:
-        """Return whether an event is there, and take no event.
+        """Return whether there is an event, and leave the event in place.
 
         ``epoll.poll`` would take an event that comes only once. So the method asks whether the epoll object
         itself is readable.

@@ -7,10 +7,10 @@ The rules:
    ready thread acts. Threads act in the order in which they became ready.
 2. When no thread is ready, all threads wait. Then :meth:`Turns.run` returns.
 3. Locks, sleep and clocks of the standard library are replaced for threads of the run (:mod:`.waits`,
-   :mod:`.sockets`). But a thread may wait for something else: in C, or for a lock that was made before the
-       run. Then the sweep cannot know when the thread acts again. So the run ends with
-       :class:`NotControlled`, which names the place.
-4. A wait with a timeout ends when no thread can act earlier.
+   :mod:`.sockets`). But a thread may wait for something that is not replaced: a call of C, or a lock that was
+   made before the run. Then the sweep cannot find out when the thread acts again. So the run ends with
+   :class:`NotControlled`, which names the place.
+4. A wait with a timeout ends only when no thread can act at an earlier time.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ T = TypeVar("T")
 _SILENCE: Final = 1.0
 """The seconds of real time after which a line names the thread that acts."""
 _PATIENCE: Final = 60
-"""The number of these silences of one thread after which the run ends."""
+"""The number of such lines about one thread after which the run ends."""
 _MOST_ENDINGS: Final = 100
-"""How often a thread may wait again while the run ends it."""
+"""The number of times that a thread can wait again after the run has begun to end the thread."""
 
 _start = threading.Thread.start
 
@@ -51,7 +51,8 @@ class Turn:
     :ivar may_act: a lock that is released when it is the thread's turn.
     :ivar deadline: the time in seconds at which the thread's wait ends by itself.
     :ivar is_ready: a function that says whether the thread may continue without a call of :meth:`Turns.wake`.
-    :ivar woken: whether a call of :meth:`Turns.wake` has ended the wait, and not the deadline.
+    :ivar woken: whether a call of :meth:`Turns.wake` has ended the wait; False if the deadline has ended the
+        wait.
     :ivar may_be_interrupted: whether an exception can end the present wait.
     :ivar interrupted: whether an exception ends the present wait.
     :ivar outside: whether the thread is inside a call of the standard library that needs real locks.
@@ -127,7 +128,8 @@ class Turns:
         return not self._living and not self._ready
 
     def interrupt(self) -> None:
-        """Raise :class:`Interrupted` in each waiting thread. A thread may wait again while it cleans up."""
+        """Raise :class:`Interrupted` in each waiting thread. After that a thread can still wait in its own
+        cleanup."""
         for turn in list(self._waiting):
             if turn.may_be_interrupted:
                 turn.interrupted = True
@@ -303,7 +305,8 @@ class Turns:
         self._ready.append(turn)
 
     def of(self, thread: threading.Thread) -> Turn | None:
-        """Return the turn of a thread that lives or has ended; None if it does not belong to the run."""
+        """Return the turn of a thread that is alive or has ended; None if the thread does not belong to the
+        run."""
         return self._begun.get(thread)
 
     @property
