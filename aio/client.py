@@ -117,7 +117,7 @@ class ZooKeeper(TaskWrapper, of=TrioZooKeeper):
 
     def view(self, path: str) -> ZooKeeper:
         """Return a client whose paths are relative to a znode of this client. Both clients have the same
-        connection and the same session. A view costs nothing and ends with this client: do not close the
+        connection and the same session. A view costs no request. It ends with this client: do not close the
         view.
 
             jobs = zk.view("/app/jobs")
@@ -408,8 +408,8 @@ def connect(
     :param hosts: ``host:port,host:port/chroot``, tried in random order. Host names are looked up again for
         each round of attempts. Each address of a name counts as one server.
         ``srv+zk://_zookeeper._tcp.example.com/chroot`` means the servers in the SRV records of that name;
-        ``dns-srv://``, the prefix of the Java client, means the same. The records are looked up again for
-        each round too, and need dnspython.
+        ``dns-srv://``, the prefix of the Java client, means the same. The SRV records are looked up again for
+        each round too. The look-up needs the package dnspython.
     :param session_timeout: seconds without contact after which the server may end the session. The server may
         choose another timeout: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
@@ -420,16 +420,17 @@ def connect(
         connection, before it sends anything else.
     :param resume: the id and the password of a session to take over. Pass the ``session_timeout`` with which
         the session was created, because a new leader of the servers uses that timeout (docs/lease.md).
-    :param ssl_context: use TLS. The context decides how the host name is checked.
-    :param connector: opens the stream to a host name and a port of ``hosts``. Tests and tunnels use it. The
-        client then looks up no names, so ``hosts`` cannot be a name of SRV records.
+    :param ssl_context: use TLS. The TLS context decides how the host name is checked.
+    :param connector: opens the stream to a host name and a port of ``hosts``. Tests and tunnels use this
+        parameter. The client then looks up no names, so ``hosts`` cannot be a name of SRV records.
     :param request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :param reply_limit: the largest reply in bytes.
-    :param follow_config: replace the list of servers by the servers of the ensemble's configuration, now and
-        whenever it changes, as :meth:`.ZooKeeper.update_hosts` does.
-    :param read_only: connect to a read-only server too, while no other server answers. Then reads are
-        answered, writes raise :class:`NotReadOnlyError`, and the client looks for a full server. The block
-        can begin in this state.
+    :param follow_config: whether the client replaces its list of servers by the servers of the ensemble's
+        configuration, as :meth:`.ZooKeeper.update_hosts` does. The client does this at the beginning and
+        after each change of the configuration.
+    :param read_only: whether the client also connects to a read-only server as long as no other server
+        answers. A read-only server answers reads, and writes raise :class:`NotReadOnlyError`. Meanwhile the
+        client looks for a full server. The block can begin with a read-only server.
     :param observer: the object that receives state changes, failed attempts and requests, for metrics.
     :param rng: the random numbers for the order of the servers and the pauses between attempts.
     :raises ConnectionLossError: there is no session within ``connect_timeout``.
@@ -473,8 +474,8 @@ async def retry(
 
         await retry(zk, increase, policy=Backoff(tries=5, max_elapsed=30, retry_on=(BadVersionError,)))
 
-    :param call: a function that is called with the client that it must use. That client records the writes of
-        the attempt.
+    :param call: a function whose argument is a client. The function must use this client, which records the
+        writes of the attempt.
     :param policy: None for :class:`Backoff` with its defaults. In the example, a lost reply to ``set`` would
         then be raised, because the counter may have been increased.
     :raises Exception: the error of the last attempt, with a note about the attempts and the outcome.

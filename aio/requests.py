@@ -102,7 +102,7 @@ class Transaction(TaskWrapper, of=TrioTransaction):
         return self._wrap(self._trio.results)
 
     def create(self, path: str, data: bytes | None = b"", **options: Unpack[CreateOptions]) -> None:
-        """Create a znode. The result is its path.
+        """Create a znode. The result is the path of the znode.
 
         :param options: see :class:`Create`.
         :raises ValueError: the options exclude each other.
@@ -111,15 +111,17 @@ class Transaction(TaskWrapper, of=TrioTransaction):
         self._trio.create(path, data, **options)
 
     def delete(self, path: str, *, version: int = -1) -> None:
-        """Delete a znode whose data has this version (-1: any). The result is None."""
+        """Delete a znode if its data has this version; -1 means any version. The result is None."""
         self._trio.delete(path, version=version)
 
     def set(self, path: str, data: bytes | None, *, version: int = -1) -> None:
-        """Replace data that has this version (-1: any). The result is the Stat."""
+        """Replace the data of a znode if the data has this version; -1 means any version. The result is the
+        Stat."""
         self._trio.set(path, data, version=version)
 
     def check(self, path: str, *, version: int = -1) -> None:
-        """Require that the znode exists and that its data has this version (-1: any). The result is None."""
+        """Require that the znode exists and that its data has this version; -1 means any version. The result
+        is None."""
         self._trio.check(path, version=version)
 
     async def commit(self) -> list[Any]:

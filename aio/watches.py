@@ -77,7 +77,7 @@ class WatchStream(TaskWrapper, of=TrioWatchStream):
     * in place of all unread events, when more than ``buffer`` events are unread, or when the paths of the
       unread events have more than 4 Mi characters together.
 
-    The watch is armed before a Missed is delivered. So a read after the Missed leaves no gap.
+    The watch is armed before a Missed is delivered. So a read after the Missed misses no change.
 
     :param buffer: the number of unread events that are kept.
     :ivar path: the watched path.

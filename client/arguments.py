@@ -1,7 +1,7 @@
 """The checks of the client's arguments, and the errors for wrong arguments.
 
 Arguments are checked only where the check costs no time: when a client is made, and when an operation could
-not be encoded. In both cases nothing has been sent.
+not be encoded. At both times no request has been sent.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ _ADVICE = {
     "auth": 'as in [("digest", "user:password")]',
     "sasl": 'as in ("user", "password")',
 }
-"""What to do with a wrong argument, where the expected type alone does not say it."""
+"""How to correct a wrong argument, for parameters whose type is not explanation enough."""
 _NOT_SHOWN = ("data", "credential", "auth", "sasl", "resume")
 """The arguments with values that errors do not repeat, because the values may be large or secret."""
 

@@ -3,9 +3,9 @@ clock.
 
 The rules:
 
-* A connection begins with the SASL login, if there is one. After the login the client sends all other
-  credentials together (sasl.md section 11). Watches are armed last, because a server sends events only to
-  clients that may read the znode.
+* If the client has a SASL user, each connection begins with the SASL login. After the login the client sends
+  all other credentials together (sasl.md section 11). Watches are armed last, because a server sends events
+  only to clients that may read the znode.
 * A SASL login takes two rounds. The client sends an empty token, and the server sends a challenge. Both the
   client and the server prove that they have the password.
 * Any other answer of the server means that the server refuses the name and the password. A null token means

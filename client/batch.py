@@ -42,7 +42,7 @@ def _members(operations: Iterable[Operation[Any]]) -> tuple[Operation[Any], ...]
 class _Batch(Operation[list[Any]]):
     """The base of a transaction and of a batch of reads (wire.md section 10).
 
-    :cvar members: the op codes that it can contain.
+    :cvar members: the op codes of the operations that the request can contain.
     :cvar allowed: their names, for errors.
     """
 
@@ -171,7 +171,7 @@ class Transaction:
         data: bytes | None = b"",
         **options: Unpack[CreateOptions],
     ) -> None:
-        """Create a znode. The result is its path.
+        """Create a znode. The result is the path of the znode.
 
         :param options: see :class:`Create`.
         :raises ValueError: the options exclude each other.
@@ -180,15 +180,17 @@ class Transaction:
         self.operations.append(Create(path, data, **options))
 
     def delete(self, path: str, *, version: int = -1) -> None:
-        """Delete a znode whose data has this version (-1: any). The result is None."""
+        """Delete a znode if its data has this version; -1 means any version. The result is None."""
         self.operations.append(Delete(path, version))
 
     def set(self, path: str, data: bytes | None, *, version: int = -1) -> None:
-        """Replace data that has this version (-1: any). The result is the Stat."""
+        """Replace the data of a znode if the data has this version; -1 means any version. The result is the
+        Stat."""
         self.operations.append(SetData(path, data, version))
 
     def check(self, path: str, *, version: int = -1) -> None:
-        """Require that the znode exists and that its data has this version (-1: any). The result is None."""
+        """Require that the znode exists and that its data has this version; -1 means any version. The result
+        is None."""
         self.operations.append(Check(path, version))
 
     async def commit(self) -> list[Any]:

@@ -5,8 +5,8 @@ The rules:
 * A job is repeated until it succeeds.
 * A job ends with the session in which it was begun, because the session's ephemeral znodes are deleted with
   the session.
-* A job continues after the end of the task that has begun it, but not after the end of the client. The
-  client's block waits for the jobs at its end, for at most ``close_grace`` seconds.
+* A job continues after the end of the task that has begun it, but not after the end of the client. At the end
+  of the client's block, the block waits for the jobs for at most ``close_grace`` seconds.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 
 class Background:
-    """Tasks that run until :meth:`cancel`, even if everything around them is cancelled. They are needed
-    because a cancelled block of the client still closes the session, which needs a connection."""
+    """Tasks that run until :meth:`cancel`, even if the blocks around them are cancelled. A cancelled block of
+    the client still closes the session, and needs the tasks of the connection to do this."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
@@ -82,7 +82,7 @@ class Job:
 
 
 class Jobs:
-    """Counts the jobs that have not ended, of all views of a client."""
+    """Counts the jobs of a client and of its views that have not ended."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -153,7 +153,7 @@ class Cleanup:
         return self._start(parent, job)
 
     def delete_own(self, path: str) -> Job:
-        """Delete a znode if this session owns it. This undoes a create that names the whole path."""
+        """Delete a znode if this session owns it. This undoes a create whose request named the whole path."""
 
         async def job() -> None:
             await pass_writes(self._zk)

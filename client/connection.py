@@ -13,7 +13,8 @@ The phases (wire.md sections 4, 7, 12 and 16):
   REFUSED: the server does not accept the login or one of the credentials.
 * READY: the connection first arms the watches again, and then serves requests. A read-only server
   (ensemble.md section 7) serves only requests that change nothing.
-* BROKEN follows from every phase: the peer is gone, silent, or has broken the protocol.
+* BROKEN: the peer has closed the connection, is silent, or has broken the protocol. Every phase can change to
+  BROKEN.
 
 The rules:
 
@@ -70,10 +71,11 @@ from .request import REQUEST_HEADER_SIZE, Request
 from .session_data import NO_PASSWORD, SessionData
 
 _PING_AFTER = 1 / 3
-"""A fraction of the session timeout, as in the C client."""
+"""The client sends a ping when it has sent nothing for this fraction of the session timeout, as the C client
+does."""
 _SILENCE_LIMIT = 2 / 3
-"""A fraction of the session timeout, as in all clients. In the last third the client must find another
-server."""
+"""The client gives up the server when it has received nothing for this fraction of the session timeout, as
+all clients do. In the last third of the timeout the client must find another server."""
 
 
 class Keepalive:
@@ -165,16 +167,19 @@ class Keepalive:
 logger = logging.getLogger(__name__)
 
 _HANDSHAKE_LIMIT = 1024
-"""Bytes. The answer to a ConnectRequest has 37; a peer that announces more speaks another protocol."""
+"""The largest accepted size of the answer to a ConnectRequest, in bytes. The answer has 37 bytes. A peer that
+announces a much longer answer speaks another protocol."""
 _CONNECT_RESPONSE_SIZE = 36
-"""Bytes, without the read-only byte at the end, which may be missing (wire.md section 4.3)."""
+"""The size of the answer to a ConnectRequest in bytes, without the read-only byte at its end. Some servers do
+not send this byte (wire.md section 4.3)."""
 _SEND_CHUNK = 64 * 1024
 """The number of bytes up to which requests are joined for one write, so that a write costs little for each
 request."""
 _REARM_CHUNK = 128 * 1024
-"""Bytes of paths in one request that arms watches again, as in the Java client (wire.md section 16)."""
+"""The number of bytes of paths in one request that arms watches again, as in the Java client (wire.md section
+16)."""
 _REARM_HEADER = 64
-"""Bytes: an upper bound for the parts of a request to arm watches that are not paths."""
+"""An upper bound in bytes for everything except the paths in a request that arms watches."""
 _FRAMES_AT_ONCE = 1000
 """The largest number of frames that are taken out of the buffer at once."""
 
@@ -209,9 +214,9 @@ class _ViolationError(Exception):
 class Connection:
     """A connection that has just been opened. Times are in seconds of the caller's clock.
 
-    :param probing: find out only whether the session is alive, and serve no requests.
-    :param apart: request a new session at a read-only server, because a read-only server cannot attach the
-        client's session.
+    :param probing: whether the connection only finds out if the session is alive, and serves no requests.
+    :param apart: whether the connection requests a new session at a read-only server, because a read-only
+        server cannot attach the client's session.
     :ivar phase: see above.
     :ivar reason: the reason why the connection is BROKEN, EXPIRED or REFUSED.
     :ivar heard: whether any byte came.
@@ -439,7 +444,8 @@ class Connection:
         elif now >= self._handshake_deadline:
             self.end(
                 f"no answer to the handshake within {self._session.connect_budget:.1f} s: "
-                "is it the client port of ZooKeeper, does it want TLS, has it a quorum?"
+                "check that this is the client port of ZooKeeper, whether the port needs TLS, and whether "
+                "the server has a quorum"
             )
 
     # --- frames ------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """A connection that is handed over to one thread, so that a call costs no switch to another thread.
 
 If a thread makes one call after another, each call costs two switches of threads: to the client's loop, and
-back. Therefore the loop hands over its connection to such a thread, which sends its requests and reads the
-replies itself.
+back. Therefore the loop hands over its connection to such a thread. The thread then sends its requests and
+reads the replies itself.
 
 The rules:
 
@@ -16,7 +16,7 @@ The rules:
   notes the outcome, and puts the item back. The loop removes the item and keeps it. A step is a single call
   into C, so a signal's handler or KeyboardInterrupt can come before or after the step, but not inside it.
   Therefore the loop can take the connection back at any moment, whether the thread runs, waits, or was
-  stopped. The outcomes say what has happened.
+  stopped. The outcomes of the steps show how far the exchange is.
 * The thread and the loop use the same outcomes to decide which side must conclude the exchange
   (:attr:`Exchange.answered`):
 
@@ -29,11 +29,11 @@ The rules:
   and other bytes, or none        waits for the loop           handles the bytes: an event, a part, the end
   an OSError                      waits for the loop           ends the connection
   ==============================  ===========================  ==============================================
-* A step ends within microseconds, if its thread gets a processor. The loop waits for the step until the lease
+* A step ends within microseconds if a processor runs its thread. The loop waits for the step until the lease
   of the session ends, and then ends the connection. Only the side that first takes the claim of the exchange
   concludes the exchange. While the loop waits, it serves no client of the process.
 * A hand-off is short (``HANDOFF_TIME``), because nobody reads the socket while the thread makes no call.
-  Therefore an event waits for at most this time.
+  Therefore an event of the server is unread for at most this time.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ from ..protocol.constants import INT_MAX
 from .request import REQUEST_HEADER_SIZE, Request
 
 HANDOFF_TIME = 0.01
-"""Seconds. A hand-off costs two wake-ups of the loop. This time is long enough that the cost for each call is
-small."""
+"""The length of a hand-off in seconds. A hand-off costs two wake-ups of the loop. In this time a thread makes
+many calls. Therefore the cost for each call is small."""
 _LARGEST = 64 * 1024
-"""Bytes: the largest request over a direct connection, and the size of one read. The kernel accepts and
+"""The size in bytes of the largest request over a direct connection, and of one read. The kernel accepts and
 returns this many bytes at once."""
 _LEAST_LOOKS = 2000
-"""The smallest number of checks of one step, even if the lease is over. When a stopped process continues, its
-lease is over, but its thread still needs time to end the step."""
+"""The loop checks at least this many times whether a step has ended, even if the lease is over. When a
+stopped process continues, its lease is over, but its thread still needs time to end the step."""
 _STEP_PAUSE = 0.0001
-"""Seconds between the first two checks of a step. The pauses grow to ``_LONGEST_PAUSE``."""
+"""The pause between the first two checks of a step, in seconds. The later pauses grow to
+``_LONGEST_PAUSE``."""
 _LONGEST_PAUSE = 0.01
 
 _HEADER = struct.Struct(">iii")  # the length of the frame, xid, op code
@@ -70,7 +71,8 @@ class ConnectionSource(Protocol):
     """A client that can hand over its connection to a thread. Its methods are called in its loop."""
 
     def hand_over(self) -> bool:
-        """Hand over the connection, because the loop is about to wait. Returns False if the loop needs it."""
+        """Hand over the connection, because the loop is about to wait. Returns False if the loop needs the
+        connection."""
 
     def take_back(self) -> None:
         """Take the connection back, because the loop continues."""

@@ -4,7 +4,7 @@ The rules:
 
 * Each address of a name counts as one server. Names are looked up again for each round of attempts.
 * Instead of servers, a connect string can have a name with SRV records that list the servers (:mod:`.srv`).
-  The records are looked up again for each round too.
+  The SRV records are looked up again for each round too.
 * When the list of servers changes, some clients move, so that all servers have equally many clients (wire.md
   section 16). The source of the random numbers is an argument.
 * While a read-only server serves the client, the client asks the other servers, one at a time, with the
@@ -13,8 +13,8 @@ The rules:
   that answers ``rw``. The Java client does the same.
 * In the configuration of the ensemble, ``/zookeeper/config``, each line
   ``server.1=host:2888:3888:participant;0.0.0.0:2181`` is a server. The address for clients follows the
-  semicolon. If this address has no host, or has a host that means all addresses, the host of the server is
-  used.
+  semicolon. If the address for clients has no host, or its host means all addresses, clients use the host
+  before the first colon.
 """
 
 from __future__ import annotations
@@ -135,12 +135,12 @@ def _parse_host(text: str) -> Host:
 
 
 class HostCycle:
-    """Choose the next server, and the seconds to wait before the attempt (wire.md section 16). The rules:
+    """Chooses the next server, and the seconds to wait before the attempt (wire.md section 16). The rules:
 
     * The servers are shuffled once and tried in turn. Therefore the clients of a dead server spread over all
       other servers.
-    * A round tries each server once, without pauses. A pause of random length is between two rounds. The
-      longest possible pause doubles with each round, from 0.05 s to 1 s.
+    * A round tries each server once, without pauses. The client waits for a random time between two rounds.
+      The longest possible pause doubles with each round, from 0.05 s to 1 s.
     * A connection that has served long enough ends the round. When this connection is lost, a new round
       begins, with its server as the last one.
 
@@ -148,10 +148,11 @@ class HostCycle:
     """
 
     FIRST_PAUSE = 0.05
-    """Seconds. A single lost connection is no reason for a longer pause."""
+    """The longest possible pause before the first round after a lost connection, in seconds. A single lost
+    connection is no reason for a longer pause."""
     LONGEST_PAUSE = 1.0
-    """Seconds, as in other clients (wire.md section 16). When all servers are down, a client tries each of
-    them about twice a second."""
+    """The longest possible pause before a round, in seconds. Other clients use the same limit (wire.md
+    section 16). When all servers are down, a client tries each of them about twice a second."""
 
     def __init__(self, hosts: Iterable[Host], rng: random.Random) -> None:
         self._rng = rng
@@ -188,7 +189,8 @@ class HostCycle:
 
         :param hosts: at least one.
         :param current: the server to which we are connected; None without a connection.
-        :returns: whether to leave it. Then the next round begins with those that need clients.
+        :returns: whether to leave the present server. If so, the next round begins with the servers that need
+            clients.
         """
         by_endpoint = {host.endpoint: host for host in hosts}
         old = [host.endpoint for host in self._order]
@@ -225,7 +227,8 @@ class HostCycle:
         return self._order[-1], pause
 
     def settled(self) -> None:
-        """Note that a connection has served for long enough. The next failure counts as the first one."""
+        """Note that a connection has served for long enough. The pauses and rounds begin anew after the next
+        failure."""
         self._pause = self.FIRST_PAUSE
         self._left = self.rounds = 0
 
@@ -234,15 +237,16 @@ T = TypeVar("T")
 
 
 def rebalance(old: Sequence[T], new: Sequence[T], current: T, rng: random.Random) -> list[T] | None:
-    """Decide whether a client moves, and to which server. The rules are the rules of the Java client:
+    """Decide whether a client moves, and to which server. The Java client has the same rules:
 
     * The server is in the new list. If the list has grown, the client moves to an added server with the
       probability 1 - old/new. Otherwise the client stays.
-    * The server is not in the new list. If the list has grown, the client moves to an added server. Otherwise
-      the client moves to a server that was kept with the probability kept * (old - new) / (new * (old -
-      kept)), and to an added server otherwise.
+    * The server is not in the new list. If the list has grown, the client moves to an added server. If the
+      list has not grown, the client moves either to a server that is in both lists, or to an added server.
+      The probability of the first case is kept * (old - new) / (new * (old - kept)), where kept is the number
+      of servers in both lists.
 
-    :param old: the present servers; ``new``: the servers of the new list.
+    :param old: the present servers; ``new`` has the servers of the new list.
     :param current: the server to which the client is connected.
     :returns: the order in which to try the servers; None to stay.
     """
@@ -387,9 +391,10 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 60.0
 """Seconds."""
 _PATIENCE = 1.0
-"""Seconds for a server to accept a connection and to answer, as in the Java client."""
+"""The seconds that a server has to accept a connection and to answer, as in the Java client."""
 _LONGEST_ANSWER = 100
-"""Bytes. The answer of a server that does not allow the word has some 60 bytes."""
+"""The largest accepted size of an answer, in bytes. If a server does not allow ``isro``, its answer has about
+60 bytes."""
 
 
 @attrs.frozen

@@ -1,10 +1,11 @@
 """The lease: the time until which the session cannot have ended. Pure arithmetic: no I/O and no clock.
 
-The end of a session. Only the leader of the ensemble ends a session. It does so when it has heard nothing of
-the session for the session timeout ``T``. A new leader gives every session the full timeout that it was
-created with, from the moment at which it begins to serve. The leader hears directly of its own clients. It
-hears of the clients of a follower through the follower. The leader pings its followers every half tick. Each
-follower answers with a *report*: the sessions that the follower has heard of since its last report.
+The end of a session. Only the leader of the ensemble ends a session. The leader ends a session after it has
+heard nothing of the session for the session timeout ``T``. A new leader gives every session the full timeout
+that it was created with, from the moment at which it begins to serve. The leader hears directly of its own
+clients. The leader hears of the clients of a follower through the follower. The leader pings its followers
+every half tick. Each follower answers with a *report*: the sessions that the follower has heard of since its
+last report.
 
 What an answer proves:
 
@@ -12,13 +13,14 @@ What an answer proves:
   its leader still answers pings and reads, while the leader hears nothing of the session and ends it.
 * The answer to a handshake proves that the leader has heard from us. A new session is a transaction. A known
   session is looked up at the leader, which counts as a sign of life.
-* The answer to a successful write or a ``sync`` proves that the request has reached the leader. It does not
-  prove that the session was reported: a request is no sign of life at the leader, and a ``sync`` does not
-  check whether the session is alive.
+* The answer to a successful write or a ``sync`` proves that the request has reached the leader. This answer
+  does not prove that the session was reported. At the leader a request is no sign of life, and a ``sync``
+  does not check whether the session is alive.
 
-The rule: the lease ends at ``m + T``. ``m`` is the time at which the handshake was sent. It can also be the
-time at which a later message was sent, if the same connection has answered both this message, at the time
-``a``, and a write or a ``sync`` that was sent at ``a + REPORTED`` or later.
+The rule: the lease ends at ``m + T``. ``m`` is the time at which the handshake was sent. ``m`` can also be
+the time at which a later message was sent, if two answers have come over the same connection. The first is
+the answer to this message; it comes at the time ``a``. The second is the answer to a write or a ``sync`` that
+was sent at ``a + REPORTED`` or later.
 
 Why. The answer to the write comes down the stream in which the leader also sends its pings to the follower.
 ``REPORTED`` is longer than 0.5 ticks, so the leader has put a ping into that stream after ``a`` and before
@@ -40,17 +42,17 @@ Faults, one at a time:
 * A follower or a leader continues after a stop. The delayed pings are answered at once. Their reports reach
   the leader some ms after the first answer to the client. The session was alive when that answer came;
   otherwise the lease would have been over too. The margin that users of the lease subtract covers these ms.
-* A leader is cut off from its followers, or continues after a stop in which it was replaced. It still answers
-  each ``sync`` and handshake of its own clients, for at most ``syncLimit`` + 1 ticks after the cut, or for 1
-  tick after the stop. The new leader begins no earlier than ``syncLimit`` - 0.5 ticks after the cut, and then
-  waits for ``T``, at least 2 ticks. Therefore the client is disconnected before the session can end, and
-  attaches to the new leader.
+* A leader is cut off from its followers, or was replaced during a stop and continues. This leader still
+  answers each ``sync`` and handshake of its own clients, for at most ``syncLimit`` + 1 ticks after the cut,
+  or for 1 tick after the stop. The new leader begins ``syncLimit`` - 0.5 ticks after the cut or later. Then
+  it waits for ``T``, which is at least 2 ticks. Therefore the client is disconnected before the session can
+  end, and attaches to the new leader.
 
 ``T`` must be at least 2 ticks, which is the default of ``minSessionTimeout``. Then half a tick is at most 1/4
 of ``T``. ``REPORTED`` is 1/3 of ``T``, so 1/12 of ``T`` is left for a leader that pings late. (With
-``observerMasterPort`` an observer can follow a follower. It reports to the follower, which reports to the
-leader. Both reports take up to 1 tick together, so ``T`` must then be at least 4 ticks.) All clocks must run
-at the same rate. The clock of a suspended machine does not.
+``observerMasterPort`` an observer can follow a follower. The observer reports to the follower, and the
+follower reports to the leader. Both reports take up to 1 tick together, so ``T`` must then be at least 4
+ticks.) All clocks must run at the same rate. The clock of a suspended machine stops.
 """
 
 from __future__ import annotations
@@ -66,26 +68,28 @@ from ..protocol.records import RequestHeader, SyncRequest
 from .request import Request
 
 PROOFS = with_flags(Flags.TAKES_ZXID | Flags.IN_MULTI) - {CLOSE_SESSION} | {OpCode.SYNC.value}
-"""Requests that go to the leader and come back through the log."""
+"""The op codes of requests whose answer proves that the leader has received the request."""
 
 # Parts of the session timeout:
 REPORTED = 1 / 3
 """The time after which the leader has received the report of an answered request."""
 PROOF_PERIOD = 1 / 5
-"""The longest time between two answers of the leader."""
+"""The longest time between two answers of the leader, as long as the lease is kept."""
 PROOF_GAIN = 1 / 8
-"""The next answer is due earlier if it extends the deadline by this time."""
+"""If an earlier answer of the leader extends the deadline by this time, the client requests the answer
+earlier."""
 PROOF_PAUSE = 1 / 24
-"""The pause after a refused ``sync``. An overloaded server therefore gets at most 24 of them in a session
-timeout."""
+"""The pause after a refused ``sync``. An overloaded server therefore gets at most 24 ``sync`` requests in a
+session timeout."""
 PROOF_LIMIT = 1 / 4
 """The time for which a server can leave a ``sync`` unanswered. Then there is still time to find another
 server."""
 _SHORT = 1 / 5
-"""The lease becomes shorter than this time only if the leader does not answer. With the usual margin, a lock
-is lost 1/10 of the timeout later."""
+"""The user is informed when the rest of the lease is shorter than this time. This happens only if the leader
+does not answer. With the usual margin, a lock is lost 1/10 of the timeout later."""
 _SPACING = 1 / 24
-"""The time after a noted answer in which no other answer is noted. This bounds the list."""
+"""The time after a noted answer in which no other answer is noted. This limits the number of noted
+answers."""
 
 
 class Lease:
@@ -94,7 +98,7 @@ class Lease:
     :ivar timeout: the shortest session timeout that servers have granted the session.
     :ivar deadline: the time before which the session cannot have ended; minus infinity without a session.
     :ivar acknowledged: the time at which the latest answered message was sent.
-    :ivar proof_due: the time of the next question to the leader, if the lease is kept.
+    :ivar proof_due: the time at which to send the next ``sync``, if the lease is kept.
     :ivar warned: whether the user was informed that this lease is nearly over.
     """
 
@@ -114,8 +118,8 @@ class Lease:
         return bool(self._keepers)
 
     def keep(self, moved: Callable[[], object], now: float) -> None:
-        """Keep the lease from ending, as far as the servers allow, until :meth:`release`. No warning is
-        logged if the lease is short now, because it was not kept so far.
+        """Keep the lease from ending, as far as the servers allow, until :meth:`release`. If the lease is
+        short now, no warning is logged, because the lease was not kept before.
 
         :param moved: called after each change of ``deadline``; it must not raise.
         """

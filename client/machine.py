@@ -1,7 +1,7 @@
 """One session with the service, over one connection after another. No I/O and no clock.
 
-The caller opens connections and moves bytes. It passes the time (in seconds, by any monotonic clock), and
-asks for the next deadline:
+The caller opens connections and moves bytes. The caller passes the time in seconds, by any monotonic clock,
+and gets the next deadline:
 
     machine.connection_made(now)              a connection is open
     machine.receive_data(data, now)           bytes came in
@@ -16,11 +16,12 @@ The rules:
   attaches to it again.
 * Requests are sent in the order in which they were submitted. A request that is submitted without a
   connection waits for a connection, at most for the session timeout.
-* A read-only server has its own sessions. While a read-only server serves the client, its session stays
-  unchanged, and the next full server attaches it again. Requests that need the leader fail at once.
-* When a serving connection ends, every write in flight fails, and so does every write behind them in the
-  queue. A program that pipelines A and B must never see B applied without A. Reads go back to the queue. The
-  reads fail if there is no connection for the session timeout.
+* A read-only server has its own sessions. While a read-only server serves the client, the session of the
+  client stays unchanged. The next full server attaches this session again. Requests that need the leader fail
+  at once.
+* When a serving connection ends, every write in flight fails. Every write in the queue fails too, because a
+  program that pipelines A and B must never see B applied without A. Reads go back to the queue. The reads
+  fail if there is no connection for the session timeout.
 """
 
 from __future__ import annotations

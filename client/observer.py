@@ -72,8 +72,11 @@ class Observer:
         """Called when an attempt to connect to a server has failed. The client tries the next server."""
 
     def lease_short(self, seconds: float) -> None:
-        """Called when the lease ends in this number of seconds, while the program holds a lock or something
-        else that depends on the lease."""
+        """Called when the lease is nearly over, while the program holds a lock or something else that depends
+        on the lease.
+
+        :param seconds: the seconds until the end of the lease.
+        """
 
     def request_settled(self, operation: str, seconds: float, error: Exception | None) -> None:
         """Called with the outcome of a request.
@@ -159,8 +162,8 @@ class Reporter:
 _log = logging.getLogger(__package__)
 
 _AGAIN_AFTER = 60.0
-"""Seconds after which the failure of the same server is logged as a warning again, and not at DEBUG. While
-all servers are down, each of them fails about twice a second."""
+"""The seconds after which another failure of the same server is logged as a warning again. Before that it is
+logged at DEBUG. While all servers are down, each of them fails about twice a second."""
 
 
 class Log(Observer):

@@ -37,7 +37,7 @@ from .arguments import RULES, check_arguments, complaint
 
 T = TypeVar("T")
 REPLY_HEADER_SIZE = 16
-"""Bytes: xid, zxid and error code (wire.md section 5)."""
+"""The size of the reply header in bytes: xid, zxid and error code (wire.md section 5)."""
 
 
 def server_path(prefix: str, path: str) -> str:
@@ -180,7 +180,7 @@ _VERSION_ADVICE = {BadVersionError.code: "the data does not have version {0.vers
 
 @attrs.frozen(repr=False)
 class _Versioned(_Command):
-    """An operation on a znode whose data has this version (-1: any)."""
+    """An operation on a znode whose data has this version; -1 means any version."""
 
     path: str
     version: int = -1
@@ -202,8 +202,8 @@ class Delete(_Versioned):
 
 
 class Check(_Versioned):
-    """A check that the znode exists and that its data has this version. It can only be part of a
-    transaction."""
+    """A check that the znode exists and that its data has this version; -1 means any version. It can only be
+    part of a transaction."""
 
     __slots__ = ()
     opcode = OpCode.CHECK
@@ -211,7 +211,7 @@ class Check(_Versioned):
 
 @attrs.frozen(repr=False)
 class SetData(Operation[Stat]):
-    """Replace the data if it has this version (-1: any); the result is the new Stat."""
+    """Replace the data if the data has this version; -1 means any version. The result is the new Stat."""
 
     path: str
     data: bytes | None
@@ -225,7 +225,8 @@ class SetData(Operation[Stat]):
 
 @attrs.frozen(repr=False)
 class SetACL(Operation[Stat]):
-    """Replace the ACL if it has this version (``Stat.aversion``; -1: any); the result is the new Stat."""
+    """Replace the ACL if the ACL has this version (``Stat.aversion``); -1 means any version. The result is
+    the new Stat."""
 
     path: str
     acl: Sequence[ACL]
@@ -421,9 +422,9 @@ class CreateOptions(TypedDict, total=False):
 
 @attrs.frozen(init=False, repr=False)
 class Create(Operation[tuple[str, Stat]]):
-    """Create a znode; the result is its path and its Stat.
+    """Create a znode. The result is the path and the Stat of the znode.
 
-    :param data: None for data that is null, which reads as None and not as ``b""``.
+    :param data: None for null data. A read of null data returns None, not ``b""``.
     :param acl: None gives everyone all permissions.
     :param ephemeral: the server deletes the znode when the session ends.
     :param sequential: the server appends a number of ten digits to the name. The number is higher than all
@@ -497,7 +498,7 @@ class Create(Operation[tuple[str, Stat]]):
 
 
 def created_path(response: r.CreateResponse | r.Create2Response, prefix: str) -> str:
-    """Convert the path of a new znode to the path at the client.
+    """Convert the path of a new znode at the server to the path at the client.
 
     :raises JuteError: the znode is not below the chroot.
     """

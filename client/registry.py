@@ -4,15 +4,15 @@ The server keeps one watch for each connection, path and kind, for any number of
 shares the watch between its users, delivers the events, and arms the watches again after a reconnect. When
 the last user of a watch has left, the registry makes the server remove the watch.
 
-Three facts shape it:
+The reasons for the rules of the registry:
 
 * A user is counted from the moment at which the read is *submitted* (``reserve``), not from the reply.
   Otherwise a removal that is sent before the reply would also remove the new watch.
 * Servers 3.6 to 3.8 keep one mode for each connection and path: the mode of the last request (semantics.md
   section 17). A one-shot watch would end a persistent watch at the same path, and a persistent watch would
-  end a recursive one. Therefore a request for the lesser mode is not sent to the server. Its user gets the
-  events of the greater watch. A recursive watch has no CHILD events. The registry makes the CHILD events of
-  the path from the events of the children.
+  end a recursive one. Therefore a request for the lesser mode is not sent to the server. The user of the
+  lesser mode gets the events of the greater watch. A recursive watch has no CHILD events. The registry makes
+  the CHILD events of the path from the events of the children.
 * The same servers cannot remove a persistent watch alone (they do not know the watcher types 4 and 5).
   Therefore a persistent watch is removed together with all other watches of its path, when the path has no
   more users.
@@ -41,7 +41,7 @@ class WatchEvent:
     :ivar type: CREATED, DELETED, CHANGED (the data) or CHILD (a child was created or deleted).
     :ivar path: the znode.
     :ivar zxid: the zxid of the change. None if the server does not send the zxid. Servers before 3.9 never
-        send it, and no server sends it for a change during which the client was disconnected.
+        send the zxid. No server sends the zxid of a change that was made while the client was disconnected.
     """
 
     type: EventType

@@ -1,6 +1,6 @@
 """The repetition of calls: without end if a call can be executed twice, otherwise by a policy.
 
-The meanings of an error for its request:
+What each error says about the request that has failed:
 
 ======================================================== ==================================================
 :class:`ConnectionLossError`, ``sent`` is False          not applied: the request never left the client
@@ -46,11 +46,11 @@ UNANSWERED = (ConnectionLossError, OperationTimeoutError, RequestTimeoutError, S
 _REFUSED_FOR_NOW = (NotReadOnlyError, ThrottledOpError)
 
 _FIRST_PAUSE = 0.05
-"""Seconds. The first pause is a random part of this time. A single lost reply is no reason for a longer
-pause."""
+"""The longest first pause in seconds. The first pause is a random part of this time. A single lost reply is
+no reason for a longer pause."""
 _LONGEST_PAUSE = 1.0
-"""Seconds. Pauses double up to this time, so that an overloaded server gets about 2 calls a second from a
-task."""
+"""The longest pause in seconds. Pauses double up to this time, so that an overloaded server gets about 2
+calls a second from a task."""
 _MOST_DOUBLINGS = 60
 """The largest exponent of 2 for a pause, so that the power stays a finite float."""
 
@@ -101,10 +101,11 @@ class Backoff:
     :param tries: the largest number of attempts.
     :param max_elapsed: seconds since the first attempt after which no further attempt begins.
     :param idempotent: whether to repeat the call even if a part of the call was applied or may have been
-        applied. Set it if the call reads before it writes, or if a repetition makes no difference.
+        applied. Set ``idempotent`` if the call reads before it writes, or if a repetition makes no
+        difference.
     :param retry_on: further errors after which the call is repeated, such as :class:`BadVersionError` for a
         call that reads, and then writes what it has read.
-    :param initial_delay: the longest first pause, in seconds. It doubles with each attempt.
+    :param initial_delay: the longest first pause, in seconds. The longest pause doubles with each attempt.
     :param max_delay: the longest pause, in seconds.
     :param rng: the random numbers for the pauses.
     """
@@ -168,8 +169,8 @@ async def retry(
 
         await retry(zk, increase, policy=Backoff(tries=5, max_elapsed=30, retry_on=(BadVersionError,)))
 
-    :param call: a function that is called with the client that it must use. That client records the writes of
-        the attempt.
+    :param call: a function whose argument is a client. The function must use this client, which records the
+        writes of the attempt.
     :param policy: None for :class:`Backoff` with its defaults. In the example, a lost reply to ``set`` would
         then be raised, because the counter may have been increased.
     :raises Exception: the error of the last attempt, with a note about the attempts and the outcome.

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 REQUEST_HEADER_SIZE = 8
-"""Bytes: xid and op code."""
+"""The size of the request header in bytes: xid and op code."""
 
 _NOTHING: Any = object()
 

@@ -1,13 +1,13 @@
 """The trio shell around the session: connections, one reader, one writer, one timer.
 
-It decides only in which time each server must accept a connection and answer a handshake:
+This module decides only how much time a server has to accept a connection and to answer a handshake:
 
-* Before the first session: the shorter time of the session timeout and ``connect_timeout``, divided by the
-  number of servers.
+* Before the first session a server has the session timeout, or ``connect_timeout`` if it is shorter, divided
+  by the number of servers.
 * After a lost connection the first round of attempts has 1/4 of the session timeout. Each further round has
   twice as much time, up to the whole timeout. This time is divided by the number of servers. The first rounds
   are short, so that the session is kept. Later rounds are longer, for slow servers.
-* At least 0.5 s each.
+* A server always has at least 0.5 s.
 """
 
 from __future__ import annotations
@@ -32,20 +32,22 @@ Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Opens a stream to a host name and a port. It raises OSError if that fails."""
 
 _READ_SIZE = 64 * 1024
-"""The number of bytes in one read. They have room for hundreds of replies, so that few system calls are
+"""The number of bytes in one read. This is enough for hundreds of replies, so that few system calls are
 needed."""
 _GOOD_AFTER = 1.0
-"""Seconds. After a connection has served for this time, the next failure counts as the first one."""
+"""The seconds after which a serving connection ends the round. The pauses and rounds then begin anew after
+the next failure."""
 _FIRST_SHARE = 1 / 4
 """The fraction of the session timeout for the first round after a lost connection. When the client gives up a
 silent server, 1/3 of the timeout is left (connection.py)."""
 _MOST_DOUBLINGS = 10
-"""The number of rounds after which the time no longer doubles. It is the whole timeout long before."""
+"""The number of rounds after which the time no longer doubles. The time reaches the whole session timeout in
+an earlier round."""
 _SHORTEST_BUDGET = 0.5
-"""Seconds for a server to accept a connection, and again to answer the handshake: enough for a slow network,
-even if there are hundreds of servers."""
+"""The smallest number of seconds that a server has to accept a connection, and again to answer the handshake.
+This is enough for a slow network, even if there are hundreds of servers."""
 _LOOK_UP_WAIT = 1.0
-"""Seconds. The longest time by which a look-up of host names delays a round."""
+"""The longest time in seconds by which a look-up of host names delays a round."""
 
 
 @attrs.define(eq=False)
@@ -53,7 +55,7 @@ class Runner:
     """Keeps a session connected.
 
     :ivar resolver: looks up the hosts; None if the connector does that.
-    :ivar connect_timeout: seconds for the first connection.
+    :ivar connect_timeout: the seconds in which the first connection must begin to serve.
     :ivar renews: whether a new session follows an expired one.
     :ivar on_end: called when the session has ended and no new session follows.
     :ivar _send_now: the method of the stream, if it can send without waiting.

@@ -86,7 +86,7 @@ class Session:
 
     @contextmanager
     def waking(self, event: trio.Event) -> Iterator[None]:
-        """Also set this event at the next change of state, if the change comes inside the block."""
+        """Open a block. If the state changes inside the block, this event is set too."""
         self._woken.add(event)
         try:
             yield

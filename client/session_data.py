@@ -15,7 +15,8 @@ from .registry import MissedReason, WatchRegistry
 from .request import Request
 
 DEFAULT_REPLY_LIMIT = 64 * 2**20
-"""Bytes. No setting of a server bounds its replies: a list of children can be larger than any request."""
+"""The default of ``reply_limit``, in bytes. No setting of a server limits its replies: a list of children can
+be larger than any request."""
 NO_PASSWORD = bytes(16)
 """The password that a client without a session sends: 16 zero bytes (wire.md section 4.1)."""
 

@@ -13,7 +13,7 @@ The rules follow the Java client where the Java client has rules:
 from __future__ import annotations
 
 _PATIENCE = 5.0
-"""Seconds to wait for an answer, over all DNS servers and all search domains together."""
+"""The seconds to wait for an answer, for all DNS servers and all search domains together."""
 _ADVICE = "SRV records need a package that is not installed: pip install dnspython"
 
 

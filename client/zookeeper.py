@@ -156,7 +156,7 @@ class ZooKeeper:
 
     def view(self, path: str) -> ZooKeeper:
         """Return a client whose paths are relative to a znode of this client. Both clients have the same
-        connection and the same session. A view costs nothing and ends with this client: do not close the
+        connection and the same session. A view costs no request. It ends with this client: do not close the
         view.
 
             jobs = zk.view("/app/jobs")
@@ -568,7 +568,8 @@ class ZooKeeper:
         return pending.result()
 
     def _remove_watch(self, path: str, type: WatcherType) -> None:
-        """Make the server remove a watch without users. Without a connection there are no such watches."""
+        """Make the server remove a watch without users. Without a connection nothing is sent, because the
+        server has already removed the watch."""
         if self.session.state is SessionState.CONNECTED and not self.closing:
             operation = RemoveWatches(path, type)
             self._runner.submit(Pending(operation.opcode, operation._encode(""), path))
