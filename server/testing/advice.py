@@ -1,4 +1,4 @@
-"""Advice about a history. The advisor continues where it stopped."""
+"""Advice about a history. At each call the advisor reads only the entries since the last call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _STEP: Final = 50
 
 
 class Advised(ABC):
-    """The history of one server or of an ensemble, with its advisor, which is imported at the first use."""
+    """The history of one server or of an ensemble, with its advisor. The advisor is imported at its first
+    use."""
 
     def __init__(self) -> None:
         self._advisor: Advisor | None = None
@@ -35,7 +36,7 @@ class Advised(ABC):
         """``jute.maxbuffer``, in bytes."""
 
     def advice(self) -> list[Finding]:
-        """List what clients do wrong; see :meth:`.HistoryControls.advice`."""
+        """List what clients do wrong. :meth:`.HistoryControls.advice` has the details."""
         for _ in self.advising():
             pass
         return self.findings()
@@ -65,9 +66,9 @@ class Advised(ABC):
         return [] if self._advisor is None else self._advisor.findings()
 
     def renumber(self, gone: int) -> None:
-        """Note that the history counts its entries from a later one on.
+        """Adjust the advisor's position after the numbers of the history's entries have changed.
 
-        :param gone: the number of entries before that.
+        :param gone: the number of entries that are not counted any longer.
         """
         self._advised = max(0, self._advised - gone)
 

@@ -4,7 +4,7 @@
   has started itself.
 * The advice is sent with the report of the test in which the server ended, also from a worker of
   pytest-xdist.
-* With ``error`` that report fails.
+* With ``error``, this test fails.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .advisor.finding import Finding
 _MODES = ("warn", "error")
 _KEY = "zk_advice"
 _NARROWEST = 60
-"""The number of characters of a line on a very narrow terminal."""
+"""The smallest number of characters of a line, for very narrow terminals."""
 _SHOWN = 5
 """The largest number of findings of one rule that are shown. The other findings are only counted."""
 
@@ -35,7 +35,7 @@ _SHOWN = 5
 class Advising:
     """
     :ivar fails: whether tests with a finding fail.
-    :ivar ignored: the names of the rules that are left out.
+    :ivar ignored: the names of the rules that are not used.
     """
 
     fails: bool

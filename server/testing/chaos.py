@@ -1,20 +1,19 @@
-"""Chaos: random faults, which the same seed repeats.
+"""Chaos: random faults. The same seed repeats the faults.
 
 The same seed and the same requests give the same faults. These rules ensure that:
 
 1. Four things decide whether a message is affected: the seed, the kind of fault, the session, and the number
-   of the message in this session. The decision is a hash of these four. It does not depend on the time, on
-   other sessions, on ids or on the contents of the message. So changing the probability of one kind of fault
-   does not change the faults of other kinds.
-2. A session is identified by its name if it has one. Otherwise it is identified by its place in the order in
-   which sessions began. The count of its messages continues after a reconnect. Therefore the faults are
-   repeated if clients connect one after the other, even if they do everything else at the same time. If
-   clients connect at the same time, or again after their sessions have expired, their order varies: give them
-   names. If there are more than 10,000 sessions, the oldest ones are forgotten.
-3. Requests, events and handshakes are counted separately. Pings are not counted and not affected, because
-   their number depends on the time. Handshakes that ask for a new session are counted together, because
-   nothing distinguishes them.
-4. If two faults are due for one request, only the first of them in :data:`FAULTS` is injected.
+   of the message in this session. The decision is a hash of these four. The decision does not depend on the
+   time, on other sessions, on ids or on the contents of the message. So changing the probability of one kind
+   of fault does not change the faults of other kinds. 2. A session is identified by its name if it has one.
+   Otherwise it is identified by its place in the order in which sessions began. The count of the session's
+   messages continues after a reconnect. Therefore the faults are repeated if clients connect one after the
+   other, even if they do everything else at the same time. If clients connect at the same time, or again
+   after their sessions have expired, their order varies: give them names. If there are more than 10,000
+   sessions, the oldest ones are forgotten. 3. Requests, events and handshakes are counted separately. Pings
+   are not counted and not affected, because their number depends on the time. Handshakes that ask for a new
+   session are counted together, because nothing distinguishes them. 4. If two faults are due for one request,
+   only the first of them in :data:`FAULTS` is injected.
 
 Networks cause all of these faults except ``expire``, so a client must survive them. Only an operator, or a
 server whose clock jumps, can end the session of a connected client.
@@ -51,8 +50,8 @@ FAULTS: Final = (*_OF_REQUESTS, "delay_event", "refuse", "lose_session")
 """The kinds of faults. The last three affect events, handshakes, and the answers to handshakes."""
 
 _KEPT: Final = 10_000
-"""The largest number of remembered faults, and of sessions with remembered numbers. The oldest are forgotten
-first."""
+"""The largest number of remembered faults, and the largest number of sessions whose messages are counted. The
+oldest are forgotten first."""
 _BITS: Final = 53  # of a float's fraction
 
 
@@ -68,8 +67,8 @@ class Injected:
     """One fault that was injected.
 
     :ivar fault: one of :data:`FAULTS`.
-    :ivar who: the name of the session, or its place in the order in which sessions began, from 1; empty for a
-        handshake that requests a new session.
+    :ivar who: the name of the session. A session without a name has its number, in the order in which
+        sessions began, from 1. Empty for a handshake that requests a new session.
     :ivar number: the number of the message in this session, from 1.
     :ivar session: the id of the session; 0 if there is none yet.
     :ivar op: the operation of a request.
@@ -93,12 +92,13 @@ class _Stream:
 
 
 class Chaos(Injector):
-    """Injects faults by the rules at the head of this module, until :meth:`end`; a context manager too.
+    """Injects faults by the rules at the head of this module, until :meth:`end`. It is also a context
+    manager.
 
     :param sessions: the ids of the sessions that are alive, the oldest first.
     :param probabilities: the probability of each kind of fault, from 0 to 1.
     :param longest: the longest delay of a message, in seconds; the delay is random too.
-    :param selection: the requests that may be affected; others are not counted.
+    :param selection: the requests that may be affected. Other requests are not counted.
     :param cause: the cause that the timeline shows.
     :param origin: the origin of the faults (:mod:`.origin`).
     :param gate: the gate of the server.

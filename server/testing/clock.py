@@ -54,5 +54,5 @@ class ServerClock:
         self._freeze(True)
 
     def unfreeze(self) -> None:
-        """Let the server's clock run again, from its present time on."""
+        """Let the server's clock run again, from its present time."""
         self._freeze(False)

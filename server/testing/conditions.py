@@ -1,11 +1,11 @@
-"""The conditions that a test can wait for: of the tree, the sessions, the requests. One table serves Python
-and HTTP.
+"""The conditions that a test can wait for. They are about the tree, the sessions and the requests. Python and
+HTTP use the same table of conditions.
 
-1. The server checks the condition at each change, not at intervals. So it also sees a znode that exists only
-   for a moment.
-2. The given values decide about the condition (:func:`kind_of`): a path alone means that the znode exists.
-3. A session is looked up by its name each time, because it may come later.
-4. In an ensemble, the tree of the most advanced server counts, and the sessions and requests of all servers.
+1. The server checks the condition at each change, not at intervals. So a condition also holds for a znode
+that exists only for a moment. 2. The given values decide which condition is meant (:func:`kind_of`). For
+example, a path alone means that the znode exists. 3. A session with a name is looked up at each check,
+because the session may begin later. 4. In an ensemble, the conditions use the tree of the server that has
+applied the most, and the sessions and requests of all servers.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _session(scene: _Scene, values: Values) -> Condition:
 
 class PastRequests(RequestWait):
     """
-    :param past: the earlier requests; they are counted while new requests come.
+    :param past: the requests before the wait. They are counted while new requests come.
     :param wanted: returns whether a request counts.
     """
 
@@ -337,4 +337,5 @@ KINDS: Final[Mapping[str, tuple[Callable[[_Scene, Values], Condition], set[str],
     "outstanding": (_outstanding, set(), {"count"}),
     "idle": (_idle, set(), {"quiet"}),
 }
-"""Each kind of condition: its function, the values that it needs, and the values that it can have."""
+"""The kinds of conditions. For each kind: its function, the values that it needs, and the values that it can
+have."""

@@ -1,8 +1,9 @@
 """Descriptions of requests, replies and events in words, for the flight recorder.
 
 A client decides how large its messages are, and other clients wait while a message is described. So only the
-first 4 KiB of a larger message are read, and the few fields at its end. Its cost does not grow with its size,
-neither in time nor in memory. Its description ends with the size of the message in bytes.
+first 4 KiB of a larger message and the few fields at the end of the message are read. The time and the memory
+of a description do not grow with the size of the message. The description of a larger message ends with the
+size of the message in bytes.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _REFUSED = b"\xff\xff\xff\xff"  # the first result of a multi that was refused i
 _RESULT = struct.Struct(">i?ii")
 """One result of a refused multi: the type -1, a false ``done``, and the error code twice."""
 LARGE = 4096
-"""The number of bytes of a message that are read."""
+"""Only this number of bytes is read from the beginning of a larger message."""
 _SAMPLE = 64 * 1024
-"""The number of bytes at each end of a large reply that are compared with other replies."""
+"""Large replies are compared by this number of bytes at each of their two ends."""
 _INT = struct.Struct(">i")
 _BEGINS_MULTI = struct.Struct(">i?i")  # records.MultiHeader
 _WATCHING = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
@@ -60,7 +61,7 @@ _EVENTS = {
 
 @attrs.frozen
 class Asked:
-    """One operation of a request, for programs.
+    """The fields of one operation of a request, for programs.
 
     :ivar op: its name.
     :ivar kind: the kind of a create: ``ephemeral``, ``sequential``, ``ephemeral, sequential`` ...; empty if
@@ -79,10 +80,10 @@ class Asked:
 
 @attrs.frozen(kw_only=True)
 class Facts:
-    """The facts about a message for programs, in addition to its description in words.
+    """The facts about a message, as values for programs.
 
     :ivar asked: the operations of a request.
-    :ivar size: the size of the whole message, in bytes, without its length.
+    :ivar size: the size of the whole message, in bytes, without the four bytes of the length.
     :ivar answer: a number that differs between different replies.
     :ivar created: the path of the new znode, in the reply to a create.
     :ivar refused: for a refused multi: the operation that failed, from 0, and its error code.
@@ -236,7 +237,7 @@ def describe_reply(op: int, request_path: str | None, err: int, body: bytes) -> 
 
 
 def reply_facts(op: int, err: int, body: bytes) -> Facts:
-    """Return the facts about a reply for programs."""
+    """Return the facts about a reply, for programs."""
     created, refused = None, None
     if not err and op in _CREATES:
         created = next(_strings(body[:LARGE], 0), None)

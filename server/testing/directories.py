@@ -16,16 +16,19 @@ from ..core.znode import Znode
 from .tree_io import RESERVED, walk
 
 LOOKED_AT: Final = 1000
-"""The largest number of children of one directory. Their recognition takes about 10 ms."""
+"""At most this number of children of a directory is read. To recognise a directory by so many children takes
+about 10 ms."""
 _GATE: Final = "-__lock__"
-"""The end of the name of the gate of kazoo's semaphore. The semaphore itself may have no children."""
+"""kazoo's semaphore has a lock, whose path is the path of the semaphore with this suffix. The directory of
+the semaphore itself may have no children."""
 
 Found: TypeAlias = tuple[str, Znode, Layout]
 """A recognised directory: its path, its znode, and its kind."""
 
 
 def layout_at(tree: DataTree, path: str) -> Layout | None:
-    """Return the kind of the directory at a path; None if there is none, or it is not recognised."""
+    """Return the kind of the directory at a path. None if there is no directory, or if the directory is not
+    recognised."""
     node = tree.find(path) if path.startswith("/") else None
     if node is None or not (node.children or tree.find(path + _GATE)):
         return None
@@ -47,8 +50,8 @@ def recognised(tree: DataTree, path: str) -> Iterator[Found | None]:
 
 
 def holders(tree: DataTree, path: str) -> Generator[int, None, None]:
-    """Yield the sessions that hold a lock, in the order in which they came: the holders in the directory, or
-    the owner of the ephemeral znode that is the lock itself."""
+    """Yield the sessions that hold a lock, in the order in which they came. They are the holders in the
+    directory. If the lock itself is an ephemeral znode, the only holder is the owner of this znode."""
     layout = layout_at(tree, path)
     if layout is not None:
         yield from (entry.session for entry in layout.holders if entry.session)

@@ -1,5 +1,5 @@
 """The end of the timeline of a test that failed or hangs: the time, the watches that have not fired, who
-waits for whom, and since when. This alone usually explains a test that hangs.
+waits for whom, and since when. These facts alone usually explain a test that hangs.
 
 Everything is read at one moment, in the thread of the servers, and costs a walk through the tree.
 """
@@ -18,9 +18,10 @@ from .running import Running
 from .running_ensemble import RunningEnsemble
 
 _LEFT: Final = 19
-"""The number of characters before a line of the timeline that belongs to no session."""
+"""The width of the left margin, in characters, for a line of the timeline that belongs to no session."""
 _MOST: Final = 20
-"""The largest number of shown sessions with watches, of paths of each session, of waits, and of holders."""
+"""The largest number of lines of each kind: sessions with watches, paths of each session, waits, and
+holders."""
 _MOST_WAITS: Final = 500
 """The largest number of waits among which cycles are searched."""
 _DATA: Final = 40
@@ -30,7 +31,8 @@ _LOOKED_AT: Final = 100_000
 
 
 def ending(running: Running | RunningEnsemble, text: str) -> Callable[[Mapping[int, str]], Iterator[str]]:
-    """Return the function that makes the last lines from the names of sessions in the timeline.
+    """Return a function that makes the last lines of a timeline. Its argument has the names of the sessions
+    in this timeline.
 
     :param text: the last line of the timeline.
     """

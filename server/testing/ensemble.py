@@ -8,7 +8,7 @@ It shows what clients see of several servers. It replicates nothing, and no data
         ensemble.lag(1)                                 # server 1 shows old data until catch_up(1)
         ensemble.kill(ensemble.leader())
 
-The rules: when a verb returns, it has taken effect. A verb runs after everything that clients have sent
+The rules: when a verb returns, the verb has taken effect. A verb runs after everything that clients have sent
 before it. Some events take time on the servers' clock: the discovery of a silent link, the election of a
 leader. These events happen by themselves while the clock runs, and at once with
 :meth:`EnsembleControls.advance`.
@@ -38,8 +38,8 @@ from .running import HISTORY_LIMIT
 from .running_ensemble import RunningEnsemble
 
 _WHOLE = 60
-"""Seconds: a frozen clock starts at a multiple of this number, which is a whole number of ticks for most tick
-times."""
+"""A frozen clock starts at a multiple of this number of seconds. It is a whole number of ticks for most tick
+times, so each test begins at the beginning of a tick."""
 
 T = TypeVar("T")
 

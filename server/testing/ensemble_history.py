@@ -1,9 +1,9 @@
 """The history of a pretend ensemble: the entries of all servers, in one order.
 
-Each server has its own recorder, like a single server. Its entries are also kept here, in the order in which
-they happened, with the number of the server. An event that happens at all servers at the same moment is
-recorded once. An entry about a control of all servers has no number. The beginning of a session is recorded
-at the server that first has the session.
+Each server has its own recorder, like a single server. This history also keeps the entries of all recorders,
+in the order in which they happened. Each entry has the number of its server. An event that happens at all
+servers at the same moment is recorded once. An entry about a control of all servers has no number. The
+beginning of a session is recorded at the server that first has the session.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .history import Entry, History, Recorder
 _AT_ALL = ("session", "reaper")
 """The kinds of entries that each server makes when it applies the same transaction."""
 _MOMENT = 0.02
-"""Seconds within which all servers record the same event, on a running clock."""
+"""All servers record the same event within this number of seconds, on a running clock."""
 _MOST_TOLD = 1000
-"""The number of transactions with a remembered time: many more than happen in a moment."""
+"""The number of transactions whose time is remembered. Far fewer transactions happen in :data:`_MOMENT`."""
 
 
 class EnsembleHistory(History):
@@ -40,7 +40,7 @@ class EnsembleHistory(History):
 
     @contextmanager
     def once(self) -> Iterator[None]:
-        """Entries of several servers inside the ``with`` are recorded once, for all of them."""
+        """Inside the ``with``, an entry that several servers make is recorded once, for all servers."""
         self._is_at_all, self._is_done = True, False
         try:
             yield
@@ -48,7 +48,8 @@ class EnsembleHistory(History):
             self._is_at_all = False
 
     def take(self, recorder: MemberRecorder, entry: tuple[Any, ...], size: int) -> None:
-        """Keep an entry of a server and pass it to listeners, unless that is done already."""
+        """Keep an entry of a server and pass the entry to listeners, unless the event was already
+        recorded."""
         if self._is_at_all:
             if not self._is_done:
                 self._is_done = True

@@ -8,8 +8,8 @@
     shared_server = factories.zk_server(scope="module")
     five_servers = factories.zk_ensemble(5, clock="frozen")
 
-A server of a fixture is fresh and empty, and ends with the scope of the fixture. A client of a fixture is
-connected, and closes its session at the end. If kazoo or a running server is missing, a test is skipped and
+A server of a fixture is fresh and empty, and ends with the scope of the fixture. The client of a fixture is
+connected. It closes its session at the end. If kazoo or a running server is missing, a test is skipped and
 does not fail.
 """
 
@@ -43,7 +43,7 @@ _LONGEST: Final = 24
 
 
 class RunningServer(NamedTuple):
-    """A server that the test has not started: ``hosts`` is its connect string, as clients take it."""
+    """A server that the test has not started. ``hosts`` is its connect string for clients."""
 
     hosts: str
 
@@ -57,8 +57,8 @@ def option(config: pytest.Config, name: str) -> Any:
 def zk_server(*, scope: Scope = "function", check_leaks: bool | None = None, **settings: Any) -> Any:
     """Make a fixture that is a fresh, empty :class:`.EmbeddedServer`.
 
-    :param check_leaks: whether sessions that are left at its end are an error; the default is
-        ``--zk-check-leaks``.
+    :param check_leaks: whether a session that is still open at the end of the server is an error. The default
+        is ``--zk-check-leaks``.
     :param settings: as for :class:`.EmbeddedServer`. The defaults of ``tick_time``, ``hostile`` and ``otlp``
         are ``--zk-tick-time``, ``--zk-hostile`` and ``--zk-otlp``.
     """
@@ -116,7 +116,7 @@ def zk_ensemble(
 
 
 def name_session(server: Any, name: str | None, client: Any) -> None:
-    """Name the session of a client after its fixture, if that name is allowed."""
+    """Name the session of a client after its fixture, if the name of the fixture is a valid session name."""
     for one in [server] if hasattr(server, "name_session") else list(server):
         with suppress(LookupError, TypeError, ValueError):
             one.name_session((name or "client")[:_LONGEST], client)
@@ -212,8 +212,8 @@ def zk_client(server: str | None = None, *, scope: Scope = "function", **options
 
     A test that uses it is skipped if kazoo is not installed.
 
-    :param server: the name of the fixture that is the server. By default ``zk_noproc`` if ``--zk-hosts`` is
-        given and the test does not ask for ``zk_server`` itself, otherwise ``zk_server``.
+    :param server: the name of the fixture that is the server. The default is ``zk_server``. If ``--zk-hosts``
+        is given and the test does not use ``zk_server`` itself, the default is ``zk_noproc``.
     :param options: for the client. On a server that the test has not started, each client gets its own
         chroot, which is deleted afterwards.
     """

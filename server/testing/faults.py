@@ -1,7 +1,8 @@
-"""Faults: exactly one request goes wrong.
+"""Planned faults: by default, exactly one request fails.
 
-A fault acts on matching requests before they reach the engine. The engine itself works as always: "applied,
-reply lost" is a request that the engine has applied, on a connection that then ended.
+A fault acts on matching requests before they reach the engine. The engine itself does not change. For
+example, "applied, reply lost" means that the engine has applied the request, and then the connection has
+ended.
 
 An :class:`Injector` decides which messages are affected. An :class:`Injection` says what happens to one
 message. A
@@ -87,13 +88,13 @@ class Injection:
         return self.say(words)
 
     def say(self, words: str) -> str:
-        """Return the words with the cause before the words and the mark after the words."""
+        """Return the words with the cause before them and the mark of the origin after them."""
         cause = f"{self.cause}: " if self.cause else ""
         return f"{cause}{words}{mark(self.origin)}"
 
 
 class Injector:
-    """Decides which messages are affected; subclasses override its methods. By default none is.
+    """Decides which messages are affected. Subclasses override the methods. By default none is.
 
     Each method is called once for each message, even if another injector affects the message.
 
@@ -112,14 +113,15 @@ class Injector:
         """Return the delay of a watch event, which also delays all later messages on its connection."""
 
     def handshake(self, session: int) -> Injection | None:
-        """Return what happens to a handshake that requests this session; 0 means a new session."""
+        """Return what happens to a handshake that requests this session. The session 0 means a new
+        session."""
 
     def attached(self, session: int, resumed: bool) -> Injection | None:
         """Return what happens to the answer to a handshake."""
 
 
 class Fault(Injector):
-    """One planned fault: a context manager, in force inside its ``with``.
+    """One planned fault. It is a context manager, and the fault is in force inside its ``with``.
 
     :ivar words: the requests that the fault affects, in words.
     :ivar seen: how many requests have matched, affected or not.
@@ -197,7 +199,7 @@ class Fault(Injector):
             raise FaultNeverFired(self._explain())
 
     def wait(self, timeout: float = 10.0) -> None:
-        """Wait until the fault has fired. Call the method in a thread that does not run the server.
+        """Wait until the fault has fired. Call this method in a thread that does not run the server.
 
         :param timeout: seconds of real time.
         :raises TimeoutError: it has not fired by then.

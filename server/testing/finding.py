@@ -1,4 +1,4 @@
-"""The search for sessions that tests and requests name in words. The first matching rule decides:
+"""The search for the sessions that tests and HTTP requests name. The first matching rule decides:
 
 1. A name that a test has given.
 2. ``owner-of:/path``: the session that has created this ephemeral znode.
@@ -48,7 +48,7 @@ def live_sessions(running: Running, given: str | None) -> list[int]:
 
 
 def find(parts: Iterable[Running], session: SessionRef) -> int:
-    """Return the id of a session. A session that is given by its id or name can be over.
+    """Return the id of a session. A session that is given by its id or by its name may be over.
 
     :param parts: the servers that can have the session.
     :raises UnknownSessionError: if a text names none.
@@ -94,8 +94,8 @@ def _label(running: Running, session: int) -> str:
 
 
 def address_of(given: str | None) -> Address | None:
-    """Return the address with which a request names sessions; None if the request does not name sessions by
-    an address."""
+    """Return the address that a request gives for a session; None if the request gives a session in another
+    way."""
     try:
         return None if given is None else Address.of(given)
     except ValueError:

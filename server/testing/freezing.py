@@ -1,4 +1,4 @@
-"""The bottom of the gate: connections that a test freezes as a whole, for one or several reasons.
+"""The lowest layer of the gate: a test freezes whole connections, for one or several reasons.
 
 A frozen connection neither receives nor sends. Pauses, held handshakes, and faults that drop or delay a
 reply freeze connections.
@@ -14,8 +14,8 @@ from ..net.gate import Gate
 from ..net.service import Service
 
 EVERYBODY = 0
-"""The reason of a frozen connection if all connections are paused. If the session is paused, the reason is
-the session's id. If the endpoint is paused, the reason is the endpoint's name."""
+"""The reason with which a connection is frozen if all connections are paused. If one session is paused, the
+reason is the id of the session. If an endpoint is paused, the reason is the name of the endpoint."""
 
 
 class FreezingGate(Gate):
@@ -180,7 +180,7 @@ class FreezingGate(Gate):
         return any(isinstance(why, int | str) for why in self._frozen.get(connection, ()))
 
     def settle(self, connection: Connection) -> None:
-        """Send the output of a connection so far, so that the client gets the output even if the connection
-        is aborted."""
+        """Send the waiting output of a connection now, so that the client gets the output even if the
+        connection is aborted."""
         connection.wake()
         self._settle()

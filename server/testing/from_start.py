@@ -1,8 +1,8 @@
-"""The beginning of the command's history, until the first request. It is recorded with little code loaded.
+"""The history of the command from its start to the first request. To record this part, little code is loaded.
 
 A command that starts must not wait for the test kit, and a server without clients does not need the test kit.
-Therefore this gate only notes what the first clients do. At the first request it lets :mod:`.recent` record
-everything. That import takes 20 to 40 ms, once.
+Therefore this gate only notes what the first clients do. At the first request it imports :mod:`.recent`,
+which records from then on. The import takes 20 to 40 ms, once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .running import Running
 
 MOST_NOTES: Final = 200
-"""The largest number of notes. The last notes are kept, because health checks may connect for days before the
-first client."""
+"""The largest number of notes. Only the last notes are kept, because health checks may connect for days
+before the first client connects."""
 
 
 class FromStart(Gate):
@@ -72,7 +72,8 @@ class FromStart(Gate):
         return self.running().gate.handle(connection, op, frame, now)
 
     def running(self) -> Running:
-        """Return the parts of the server. From now on it records its history, beginning with the notes."""
+        """Return the parts of the server. From then on the server records its history, which begins with the
+        notes."""
         if self._running is None:
             from .recent import Recent
             from .running import HISTORY_LIMIT, Running

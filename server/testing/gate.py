@@ -1,10 +1,10 @@
-"""The gate between the clients and the engine, where a test holds, loses, delays, reorders, changes and
+"""The gate between the clients and the engine. Here a test holds, loses, delays, reorders, changes and
 records messages.
 
 It has three layers, each of which uses the layers below. :mod:`.freezing` stops whole connections.
 :mod:`.holding` keeps single messages back. :class:`MessageGate` injects faults, writes the history and
 notifies observers.
-Messages pass the gate only while something needs it: see ``needed``.
+Messages pass the gate only as long as a control needs the gate (see ``needed``).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class MessageGate(HoldingGate):
     """The gate of one server, with all of its layers.
 
     :param now: the server's clock, in seconds.
-    :param started: the time of the time of that clock at the start of the server, in seconds.
+    :param started: the time of that clock at the start of the server, in seconds.
     :param schedule: calls a function at a time of that clock.
     :param settle: sends the waiting output of all connections.
     :param go_on: sends the waiting output, and handles the waiting input of the connections that were frozen.
@@ -290,8 +290,9 @@ class MessageGate(HoldingGate):
     def _inject_waiting(
         self, injection: Injection, connection: Connection, op: int, frame: bytes, now: float
     ) -> None:
-        """Inject a fault "after" a request that waits for the log of an ensemble. A lost connection is lost
-        now, a delay begins now, and an error cannot replace the reply."""
+        """Inject a fault ``when="after"`` into a request that waits for the log of an ensemble. If the fault
+        loses the connection, the connection is lost now. If it is a delay, the delay begins now. An error
+        cannot replace the reply any more."""
         self._note(injection, connection, op, frame)
         if injection.action == "disconnect":
             connection.abort(injection.reason)

@@ -2,10 +2,10 @@
 character of a name.
 
 Paths come from clients and globs come from operators, so no pair of a path and a glob must take long. A
-regular expression with several wildcards tries one possibility after the other. Its time grows with a power
-of the path's length. This module follows all possibilities at once. The bits of one integer are the positions
-in the path that a match can reach. Bit ``i`` is the position before the character ``i``. Each character of
-the glob is a few operations on that integer.
+regular expression with several wildcards tries one possibility after the other, so its time grows with a
+power of the path's length. This module therefore follows all possibilities at once. The bits of one integer
+are the positions in the path that a match can reach. Bit ``i`` is the position before the character ``i``.
+Each character of the glob is a few operations on that integer.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Glob:
 
 
 def _matches(parts: list[str], text: str) -> bool:
-    """:param parts: wildcards and text in turns."""
+    """:param parts: wildcards and pieces of text, alternately."""
     all_places = (1 << len(text) + 1) - 1
     in_names = all_places >> 1 & ~_places_of("/", text)
     known: dict[str, int] = {}

@@ -1,19 +1,16 @@
-"""A picture of the servers for the report of a test that hangs.
+"""A description of the servers for the report of a test that hangs. It is called the picture.
 
 The rules:
 
-1. A picture is taken before the test is unwound. Afterwards its clients are disconnected, and no session
-   waits.
-2. Ctrl-C: the picture is printed where pytest says that it was interrupted. An event loop of asyncio or trio
-   sets its own handler, but only if it finds the handler of Python. Therefore a test that is a coroutine
-   wraps the loop's handler after the loop has started. A server in a loop does the same
-   (:func:`.shown.interruptible`). In other tests, which may start a loop themselves, the wrapped handler also
-   replaces Python's handler in :mod:`signal`.
-3. pytest-timeout: with its signal method the picture is part of the report; with its thread method it is
-   printed before the stacks, and the process ends.
-4. SIGUSR1: the picture is printed, and the test continues.
-5. A server that does not answer within 5 s has no picture. The signal may have arrived while the server's
-   lock was held.
+1. The picture is taken while the test still runs. Later the clients of the test are disconnected, and no
+session waits. 2. Ctrl-C: the picture is printed where pytest reports the interruption. An event loop of
+asyncio or trio sets its own handler, but only if it finds the handler of Python. Therefore a test that is a
+coroutine wraps the loop's handler after the loop has started. A server in an event loop does the same
+(:func:`.shown.interruptible`). In other tests, which may start a loop themselves, the wrapped handler also
+replaces Python's handler in :mod:`signal`. 3. pytest-timeout with its signal method: the picture is part of
+the report. pytest-timeout with its thread method: the picture is printed before the stacks, and the process
+ends. 4. SIGUSR1: the picture is printed, and the test continues. 5. A server that does not answer within 5 s
+has no picture. The reason may be that the server's lock was held when the signal arrived.
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ class Hangs:
         self._picture: list[Section] | None = None
 
     def take(self) -> list[Section] | None:
-        """Return the picture of this test, if one was taken; once."""
+        """Return the picture of this test, if one was taken. The second call returns None."""
         found, self._picture = self._picture, None
         return found
 
@@ -137,7 +134,7 @@ class Hangs:
         return handle
 
     def _before_the_end(self, item: pytest.Item, end: Callable[..., object]) -> Callable[..., object]:
-        """Print a picture before a function that ends the process."""
+        """Return a function that prints a picture and then calls ``end``, which ends the process."""
 
         def act(*arguments: Any) -> object:
             self._print(self._look(item))

@@ -1,8 +1,9 @@
 """The flight recorder: the requests, replies, events and sessions of a server.
 
-Recording must be cheap enough to be always on. A request costs two tuples. It is described in words only when
-a test reads the history. Memory is bounded, in entries and in bytes: the oldest entries are dropped. A large
-message is described at once, and the text is cut (:mod:`.describe`), so no entry is large.
+Recording must be cheap enough to be always on. A request costs two tuples. An entry is described in words
+only when a test reads the history. Memory is bounded, in entries and in bytes: the oldest entries are
+dropped. A large message is described immediately and its text is cut (:mod:`.describe`), so no entry is
+large.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ EntryKind: TypeAlias = Literal[
 ]
 ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 Result: TypeAlias = tuple[int, int, bytes]
-"""A reply: zxid, error code, body."""
+"""The reply in an entry: its zxid, error code and body."""
 
 Kept: TypeAlias = bytes | tuple[bytes, Described]
-"""A whole request, or its header and its description."""
+"""The request in an entry: the whole request, or its header and its description."""
 
 FAULT = "a fault"
 """The first words of the reason with which a fault closes a connection."""
@@ -63,7 +64,8 @@ _LONGEST_TEXT = 10_000  # characters of what is entered as words
 MOST_EVENTS = 32  # that are sent together
 _KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
 MOST_BYTES = 64 * 2**20
-"""The largest number of bytes, roughly, of all entries of one server, if at most 48,000 entries are kept."""
+"""The approximate largest number of bytes of all entries of one server, if at most 48,000 entries are
+kept."""
 _SMALL = 1024  # bytes of an entry whose message is kept as it came, at most: these are not counted one by one
 _IN_WORDS = 16  # bytes that the words for a byte of a message take at most, with what programs need to know
 _XID = struct.Struct(">i")
@@ -81,8 +83,8 @@ class Entry:
     :ivar time: seconds on the server's clock since its start.
     :ivar session: the id of the session; 0 for none.
     :ivar connection: the number of the connection, from 1 in the order of arrival; 0 for none.
-    :ivar zxid: the zxid of the reply, event or change. The zxid that a refused client has seen, if it is
-        later than the last zxid of the server. Otherwise 0.
+    :ivar zxid: the zxid of the reply, event or change. The zxid that a refused client has seen, if this zxid
+        is higher than the last zxid of the server. Otherwise 0.
     :ivar xid: the number (xid) that the client has given the request.
     :ivar op: the operation of a request, reply or fault, as ``fault(op=...)`` takes it.
     :ivar path: the path of the znode, if there is exactly one.
@@ -90,10 +92,10 @@ class Entry:
     :ivar text: the entry in words.
     :ivar client: address and port of the client; empty for none.
     :ivar paths: the paths of all znodes of a request or reply.
-    :ivar reason: for a reply: why the server refused the request, if the error does not say it. Never a
-        digest.
+    :ivar reason: for a reply: why the server refused the request, if the error code does not show the reason.
+        Never a digest.
     :ivar server: in an ensemble, the number of the server; 0 if the entry concerns all servers.
-    :ivar facts: values for programs that are not exact in ``text``.
+    :ivar facts: values for programs, which ``text`` does not have exactly.
     """
 
     kind: EntryKind
@@ -121,14 +123,15 @@ def _shortened(event: Notification) -> Notification:
 class History(ABC):
     """Keeps entries in their raw form, and describes them in words when they are read.
 
-    :param limit: the number of entries to keep. The oldest entries are dropped first, also if all entries
-        together take more than :data:`MOST_BYTES`. With 0 there are only listeners.
+    :param limit: the number of entries to keep. The oldest entries are dropped first. Entries are also
+        dropped if all entries together take more than :data:`MOST_BYTES`. With 0 no entry is kept, and only
+        listeners get the entries.
     :ivar sharing: the number of histories that share :data:`MOST_BYTES`.
-    :ivar size: the number of bytes, roughly, of the entries that are not small.
+    :ivar size: the approximate number of bytes of the entries that are not small.
     :ivar dropped: the number of dropped entries.
-    :ivar zxid_base: the zxid at the start of the server. The timeline shows zxids as numbers counted from
-        this one.
-    :ivar listeners: called with each entry at once, in words. Without listeners, nothing is described.
+    :ivar zxid_base: the zxid at the start of the server. The timeline shows each zxid as the difference from
+        this zxid.
+    :ivar listeners: called immediately with each entry, in words. Without listeners, nothing is described.
     """
 
     zxid_base: int
@@ -163,7 +166,7 @@ class History(ABC):
 
     @property
     def is_heard(self) -> bool:
-        """Whether there are listeners, which get each entry at once."""
+        """Whether there are listeners. Listeners get each entry immediately."""
         return bool(self.listeners)
 
     def append(self, entry: tuple[Any, ...], size: int = 0) -> None:
@@ -203,12 +206,12 @@ class History(ABC):
 
     @property
     def limit(self) -> int:
-        """How many entries are kept."""
+        """The number of entries that are kept."""
         return self._entries.maxlen or 0
 
     @property
     def count(self) -> int:
-        """The number of entries so far, with the dropped ones."""
+        """The number of entries so far, including the dropped entries."""
         return self.dropped + len(self._entries)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
@@ -249,7 +252,7 @@ class Recorder(History):
         self.number_all()
 
     def number_all(self) -> None:
-        """Number the present connections that have no number yet."""
+        """Give a number to each open connection that has none."""
         for connection in self._service.connections:
             if connection not in self._clients:
                 self._number(connection)
@@ -347,8 +350,8 @@ class Recorder(History):
     def events(
         self, connection: Connection, events: Sequence[Notification], count: int | None = None
     ) -> None:
-        """Record events that are sent together. If one transaction causes very many events, only the first
-        events are recorded.
+        """Record the events that are sent together. If one transaction causes very many events, only the
+        first events are recorded.
 
         :param count: the number of all events, if ``events`` has only the first.
         """
@@ -406,7 +409,7 @@ class Recorder(History):
         return self._clients.get(connection, NOBODY)
 
     def refusal(self, error: ZooKeeperError) -> None:
-        """Keep the message of an error, for its reply."""
+        """Keep the message of an error, for the entry of the reply."""
         self._reason = str(error)[:_LONGEST] if error.message or isinstance(error, Denied) else ""
 
     # --- in words ----------------------------------------------------------------------------------------

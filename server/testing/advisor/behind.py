@@ -1,11 +1,12 @@
-"""A rule about reads at a server of an ensemble that lags.
+"""A rule about reads at a server that lags behind the other servers of its ensemble.
 
-* A reply to a read has the zxid of the last write that the server had applied. So a read has missed a write
-  if the write has a higher zxid, and was answered before the read came, without a ``sync`` in between. A
-  single server never lags.
-* ZooKeeper allows a read to miss a write, and most such reads do no harm. A read does harm if its client then
-  writes because of it, and no other client has written meanwhile. Either the client overwrites the missed
-  write, or the server refuses the client's write and the client does not read again.
+* A reply to a read has the zxid of the last write that the server had applied. A read has missed a write if
+  three facts are true: the write has a higher zxid, the write was answered before the read came, and the
+  client sent no ``sync`` in between. A single server never lags.
+* ZooKeeper allows a read to miss a write, and most such reads do no harm. The read does harm if its client
+  then writes because of the read, and no other client has written meanwhile. The harm is one of two: the
+  client overwrites the missed write, or the server refuses the client's write and the client does not read
+  again.
 * A refused delete of a deleted znode does no harm. A refused create of a parent without data does no harm.
 """
 
@@ -25,7 +26,8 @@ from .world import READS, Client, Exchange, World, is_claim, parent_of
 
 _WRITES: Final = frozenset({"create", "set_data", "delete"})
 _MOST_READ: Final = 1000
-"""The largest number of remembered reads of one session: the last read of each kind and znode."""
+"""The largest number of remembered reads of one session. For each operation and znode the last read is
+remembered."""
 
 
 @attrs.frozen
@@ -41,7 +43,7 @@ class _Write:
 class _Read:
     """A read of a session.
 
-    :ivar found: whether the read has found the znode or the list of children.
+    :ivar found: whether the znode existed at the read.
     """
 
     op: str
@@ -51,7 +53,7 @@ class _Read:
 
 @attrs.frozen
 class _Harm:
-    """The result of a read that has missed a write."""
+    """The harm that was done by a read that has missed a write."""
 
     path: str
     what: str
@@ -99,8 +101,8 @@ class ReadWithoutSync(Rule):
                 self._written(client, exchange, asked)
 
     def event(self, client: Client, entry: Entry) -> None:
-        """Forget the reads of a znode when the client gets an event of the znode, because the client then
-        knows that the reads are old."""
+        """Forget the reads of a znode when the client gets an event of the znode. The event tells the client
+        that its reads are old."""
         for op in READS:
             self._reads[client.id].pop((op, entry.path or ""), None)
 
@@ -133,8 +135,8 @@ class ReadWithoutSync(Rule):
             self._refusals.add(client, asked.path, harm)
 
     def _harm(self, client: Client, path: str, what: str, ops: list[str], *, found: bool) -> _Harm | None:
-        """Return the harm if the last read of a client has missed the last write and the write was made by
-        another client.
+        """Return the harm if the last read of a client has missed the last write, and another client has made
+        this write.
 
         :param ops: the operations of the reads that count.
         :param found: the result of a read that misleads the client: whether the znode was found.

@@ -22,7 +22,8 @@ RULES: Final[tuple[type[Rule], ...]] = (
     *sizes.RULES,
 )
 _STEERING: Final = ("disconnect", "pause", "refuse", "restart", "expire", "chaos", "hold")
-"""The first words of the controls that cut clients off. What follows is not the fault of the clients."""
+"""The first words of the history's lines about controls that cut clients off. The clients have not caused the
+effects of these controls."""
 _MOST_OPEN: Final = 1000
 """The largest number of requests of one connection that wait for their replies."""
 
@@ -37,7 +38,7 @@ class Advisor:
         self._world = World(max_buffer)
         self._rules = [rule(self._world) for rule in RULES]
         self._open: Table[Place, Table[int, tuple[int, Entry]]] = Table(lambda: Table(most=_MOST_OPEN))
-        """The requests without a reply, by xid, with their numbers among the entries."""
+        """The requests without a reply, by connection and xid. Each request has the number of its entry."""
         self._entries = 0
 
     def read(self, entries: Iterable[Entry]) -> None:
@@ -72,7 +73,7 @@ class Advisor:
             world.steer(entry.session)
 
     def _exchange(self, began: int, request: Entry, end: Entry) -> None:
-        """Pass on a request that has ended: with its reply, or with the end of its connection."""
+        """Pass on a request that was answered, or whose connection has ended."""
         client, asked, facts = self._world.client(request.session), request.facts.asked, end.facts
         which, err = facts.refused or (0, end.err)
         exchange = Exchange(

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .world import Client, Exchange, World
 
 _MOST_FINDINGS: Final = 100
-"""The largest number of findings of one rule: more findings of the same kind help nobody."""
+"""The largest number of findings of one rule. More findings of one kind help nobody."""
 _MOST_NAMED: Final = 10
-"""The largest number of sessions, and of paths, that a finding names."""
+"""The largest number of sessions that a finding names, and the largest number of paths."""
 
 
 @attrs.frozen(kw_only=True)
@@ -61,11 +61,11 @@ class _Case:
 
 
 class Rule:
-    """One rule. A subclass overrides the methods for the things that it needs.
+    """One rule. A subclass overrides the methods that it needs.
 
-    A rule gets each exchange, event and end before the world gets it.
+    A rule gets each exchange, each event and each end of a session before the world does.
 
-    :cvar name: the name in findings and in the documentation.
+    :cvar name: the name of the rule in findings and in the documentation.
     :cvar threshold: how often a fault must be seen before the rule reports it.
     :cvar explanation: what is wrong, for a reader who does not know the fault.
     :cvar remedy: what to do instead.
@@ -99,7 +99,7 @@ class Rule:
         paths: Iterable[str] = (),
         count: int | None = None,
     ) -> None:
-        """Add to the finding about a subject, or begin a finding.
+        """Add to the finding about this subject, or begin one if there is none.
 
         :param evidence: the evidence in words; ``{count}`` stands for the number of times.
         :param count: the number of times in all; None adds 1 to the number.

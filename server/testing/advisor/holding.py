@@ -16,17 +16,18 @@ from .table import Table
 from .world import Client, Exchange, World, fired_by, parent_of, watch_key
 
 IN_VAIN: Final = 3
-"""The number of waits of a session, behind the same holder, that end without the lock. A single such wait may
-be a user who gave up."""
+"""The number of waits without success after which the rule reports. One session waits behind the same holder
+and gives up. A single wait without success may be a user who gave up."""
 _DIGITS: Final = 10
-"""The digits of the number at the end of a sequential name."""
+"""The number of digits at the end of a sequential name."""
 
 
 @attrs.define
 class _Place:
     """A znode in a queue.
 
-    :ivar watched: the znode for which its session waits; None if the session does not wait now.
+    :ivar watched: the path of the znode whose deletion the session waits for; None if the session does not
+        wait now.
     """
 
     session: int
@@ -78,7 +79,7 @@ class HeldTooLong(Rule):
         self._last: Table[tuple[int, str], _Place] = Table()
         """The last place of each session in each queue."""
         self._waits: Table[tuple[int, str], _Place] = Table()
-        """The waiting place, by the session and the znode that it watches."""
+        """The place of a waiting session, by the session and the znode that the session watches."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:

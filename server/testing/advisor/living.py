@@ -13,13 +13,15 @@ from .table import Table
 from .world import Client, Exchange, World
 
 LEFT: Final = 3
-"""The number of sessions of one host that were left to expire. A single expiry may be a crash."""
+"""The rule reports when this number of sessions of one host were left to expire. A single expiry may be a
+crash."""
 SHORT: Final = 3
 """The largest number of requests of a short session: for example a create of a parent, a write and a read."""
 IN_TURN: Final = 10
-"""The number of short sessions from the same host, one after the other."""
+"""The rule reports when this number of short sessions came from one host, one after the other."""
 MANY: Final = 500
-"""The number of ephemerals of one session. One transaction deletes all of them, and its size is limited."""
+"""The rule reports when one session has this number of ephemerals. One transaction deletes all of them, and
+the size of a transaction is limited."""
 
 
 class LeftToExpire(Rule):
@@ -55,8 +57,8 @@ class LeftToExpire(Rule):
 class _Turns:
     """Short sessions from one host, one after the other.
 
-    :ivar ended: when the last session was over.
-    :ivar sessions: the short sessions in turn.
+    :ivar ended: the time at which the last session ended.
+    :ivar sessions: the latest short sessions, without a longer session in between.
     """
 
     ended: float = 0.0
@@ -123,7 +125,8 @@ class EphemeralOfOldSession(Rule):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._taken: Table[str, tuple[int, int]] = Table(most=1000)
-        """By path: the old session, and the new session that has found the old session's ephemeral."""
+        """The old session and the new session, by the path of the ephemeral. The old session owns the
+        ephemeral, and the new session has found it."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:
@@ -150,7 +153,7 @@ class EphemeralOfOldSession(Rule):
 
 
 def _is_former(old: Client, new: Client) -> bool:
-    """Return whether one session may be the former session of the client of another session."""
+    """Return whether ``old`` may be the former session of the client that now has the session ``new``."""
     return old.id != new.id and old.left is not None and old.left <= new.began and old.host == new.host
 
 

@@ -11,22 +11,23 @@ from .table import Table
 from .world import READS, Client, Exchange, World, is_claim, parent_of
 
 EACH: Final = 3
-"""The number of children that a client must read one by one in a round."""
+"""A round counts if the client reads at least this number of children one by one."""
 ROUNDS: Final = 3
-"""The number of such rounds before the rule reports. A cache makes one, and another after a reconnect."""
+"""The number of rounds after which the rule reports. A cache makes one round, and one more after a
+reconnect."""
 _MOST_READ: Final = 1000
-"""The largest number of children of a list that are remembered as read."""
+"""For each list, at most this number of read children is remembered."""
 POLLS: Final = 20
-"""The number of equal answers before the rule reports. A client that reads a value before each of 5 requests
-does not poll."""
+"""The number of equal answers after which the rule reports. A client that reads a value before each of 5
+requests does not poll."""
 
 
 @attrs.define
 class _Listing:
     """The reads of the children of one znode, by one session.
 
-    :ivar read: the children read one by one since the last read of the list.
-    :ivar before: the children read in the round before.
+    :ivar read: the children that were read one by one since the last read of the list.
+    :ivar before: the children that were read in the round before.
     :ivar again: how many children were read in both rounds.
     :ivar rounds: the number of rounds in which enough children were read again.
     """

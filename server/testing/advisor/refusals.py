@@ -1,4 +1,4 @@
-"""Refused writes after which the client has not shown yet whether it accepts the refusal."""
+"""Refused writes whose client has neither accepted the refusal nor read the znode since then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from .table import Table
 from .world import Client, Exchange, parent_of
 
 PATIENCE: Final = 10
-"""The number of requests that a client may make before it looks at the znode whose write was refused."""
+"""A client that does not read the znode in this number of requests after the refusal has accepted the
+refusal."""
 
 T = TypeVar("T")
 
@@ -17,19 +18,22 @@ class Refusals(Generic[T]):
     """Remembers refused writes.
 
     A client that reads the znode or its parent after a refusal makes a new decision. A client that reads
-    neither in its next 10 requests, or before its session ends, has accepted the refusal.
+    neither of the two in its next 10 requests has accepted the refusal. The end of the session without a read
+    means the same.
     """
 
     def __init__(self) -> None:
         self._open: Table[int, dict[str, tuple[int, T]]] = Table(dict)
-        """The number of requests since the refusal, and the write, by session and znode."""
+        """The number of requests since the refusal and the refused write, by session and by path of the
+        znode."""
 
     def add(self, client: Client, path: str, what: T) -> None:
         """Note that a write to a znode was refused."""
         self._open[client.id][path] = 0, what
 
     def taken(self, client: Client, exchange: Exchange) -> list[T]:
-        """Note an exchange of the client, and return the refusals that the client has accepted with it."""
+        """Take note of a client's exchange, and return the refusals that the client has accepted with this
+        exchange."""
         found = self._open.get(client.id)
         if not found:
             return []
@@ -45,5 +49,5 @@ class Refusals(Generic[T]):
         return taken
 
     def left(self, client: Client) -> list[T]:
-        """List the refusals after which the client has not read the znode before the end of its session."""
+        """List the refusals that a client has accepted by the end of its session."""
         return [what for _, what in self._open.pop(client.id, {}).values()]

@@ -8,14 +8,15 @@ from .finding import Rule
 from .world import Client, Exchange
 
 _SHARE: Final = 0.8
-"""The part of ``jute.maxbuffer`` at which the rules report. A message that grows will soon exceed it."""
+"""The rules report a message that is at least this part of ``jute.maxbuffer``. A message that grows will soon
+exceed it."""
 
 
 class _NearLimit(Rule):
     what: ClassVar[str]
 
     def size(self, exchange: Exchange) -> int:
-        """Return the size that counts, in bytes."""
+        """Return the size that the rule compares with the limit, in bytes."""
         raise NotImplementedError
 
     def exchange(self, client: Client, exchange: Exchange) -> None:

@@ -9,7 +9,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MOST: Final = 10_000
-"""The largest number of keys, which are sessions or paths. A server in a test rarely has more."""
+"""The largest number of keys, which are sessions or paths. A server in a test rarely has more sessions or
+paths."""
 
 
 def _nothing() -> Any:

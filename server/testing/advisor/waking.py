@@ -14,10 +14,10 @@ from .table import Table
 from .world import Client, Exchange, World
 
 HERD: Final = 5
-"""The number of sessions that one change must wake in vain. A good recipe sometimes wakes 2 sessions in vain,
-when a waiter leaves."""
+"""A change counts if it wakes at least this number of sessions in vain. A good recipe sometimes wakes 2
+sessions in vain, when a waiter leaves."""
 ROUNDS: Final = 2
-"""The number of such changes before the rule reports. A single such change may be chance."""
+"""The number of counted changes after which the rule reports. A single one may be chance."""
 
 
 @attrs.define

@@ -11,13 +11,16 @@ from .table import Table
 from .world import Client, Exchange, World, fired_by, parent_of, watch_key
 
 GROWN: Final = 500
-"""The number of waiting one-shot watches of one session. A cache of a small tree has fewer."""
+"""The rule reports when one session has this number of waiting one-shot watches. A cache of a small tree has
+fewer."""
 _RARELY: Final = 20
-"""If fewer than 1 in this number of watches fires, the watches are not useful."""
+"""If fewer than 1 in this number of watches has fired, the watches are not useful."""
 REARMED: Final = 5
-"""The number of times that a waiting watch must be set. A client that reconnects may set it twice."""
+"""The rule reports when a waiting watch was set this number of times. A client that reconnects may set a
+watch twice."""
 SIBLINGS: Final = 5
-"""The number of sessions that watch each other. With fewer sessions, the better way costs more."""
+"""The rule reports when this number of sessions watch each other. With fewer sessions, a watch on the list of
+children costs more."""
 
 
 class WatchesOnlyGrow(Rule):
@@ -65,7 +68,8 @@ class WatchSetAgain(Rule):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._refused: Table[tuple[int, str], int] = Table(int)
-        """By session and path: the attempts to create an existing znode since the last event of the znode."""
+        """The number of attempts to create an existing znode, by session and path. The count begins again
+        with each event of the znode."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:
@@ -86,7 +90,8 @@ class WatchSetAgain(Rule):
                 )
 
     def _waiters(self, client: Client, path: str) -> int:
-        """Return how many users of a session may wait for a znode, each with its own watch."""
+        """Return how many parts of a client may wait for a znode at the same time, each with a watch of its
+        own."""
         places = (client.below.get(at) for at in (parent_of(path), path))
         return sum(each.total() for each in places if each) + self._refused.get((client.id, path), 0)
 

@@ -1,4 +1,5 @@
-"""The connected sessions with their watches and ephemerals, as far as the history shows them."""
+"""The connected sessions with their watches and ephemerals. The module derives them from the history
+alone."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ READS: Final = frozenset({"get_data", "exists", "get_children"})
 WatchKey: TypeAlias = tuple[str, str]
 """A one-shot watch: ``data`` or ``child``, and a path."""
 Place: TypeAlias = tuple[int, int]
-"""The number of a server, and of a connection to it."""
+"""The number of a server, and the number of a connection to this server."""
 
 
 @attrs.frozen(kw_only=True)
@@ -28,13 +29,13 @@ class Exchange:
         start.
     :ivar server: in an ensemble, the number of the server; otherwise 0.
     :ivar began: the number of the request's entry in the history.
-    :ivar ended: the number of the entry with which the exchange has ended.
+    :ivar ended: the number of the entry that ended the exchange.
     :ivar zxid: the zxid of the reply. For a write it is the write's own zxid; for a read it is the last zxid
         that the server had applied.
     :ivar asked: the operations of the request; a multi has several.
-    :ivar err: the error code of the reply, or the error code of the refused operation of a multi; None if the
-        connection ended before the reply.
-    :ivar refused: the operation to which the error code belongs.
+    :ivar err: the error code of the reply. For a refused multi it is the error code of the refused operation.
+        None if the connection ended before the reply.
+    :ivar refused: the refused operation, which has the error code.
     :ivar size: the size of the request, in bytes.
     :ivar reply_size: the size of the reply, in bytes.
     :ivar answer: a number that differs between different replies.
@@ -69,14 +70,14 @@ class Client:
     :ivar began: when the session began, in seconds on the server's clock since its start.
     :ivar connection: the connection of the session; None while it has no connection.
     :ivar left: when the last connection ended; None while the session has a connection.
-    :ivar steered: whether the test has cut the client off, or has affected one of its messages.
+    :ivar steered: whether the test has cut the client off, or has affected a message of the client.
     :ivar requests: the number of the session's requests, without pings.
-    :ivar armed: the one-shot watches that have not fired, each with how often it was set since the last event
-        of its znode.
+    :ivar armed: the one-shot watches that have not fired. The value is how often the watch was set since the
+        last event of its znode.
     :ivar fired: how many of the session's watches have fired.
     :ivar events: the number of events that were sent to the session.
     :ivar owned: the session's ephemerals, with the kind of each.
-    :ivar below: how many ephemerals of each kind the session has below a znode.
+    :ivar below: how many ephemerals of each kind the session has, by their parent znode.
     """
 
     id: int = 0

@@ -1,6 +1,7 @@
-"""Rules about writes that overwrite the data of others, and about writes that are sent twice.
+"""Rules about writes that overwrite the data of other clients, and about writes that are sent twice.
 
-A write is lost if its connection ended before the reply. Then the client cannot know whether it was applied.
+A write is *lost* if its connection ended before the reply. The client cannot know whether the server has
+applied a lost write.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from .table import Table
 from .world import READS, Client, Exchange, World, is_claim, parent_of
 
 BLIND: Final = 3
-"""The number of times that a client must overwrite data of others without a read. A client may do this once
-on purpose, to reset the data."""
+"""The rule reports when clients have overwritten a znode this number of times without a read of the other
+clients' data. A client may do this once on purpose, to reset the data."""
 _MOST_LOST: Final = 100
 """The largest number of lost writes of one session that are remembered."""
 
@@ -29,10 +30,10 @@ _MOST_LOST: Final = 100
 class _Znode:
     """The reads and writes of a znode.
 
-    :ivar writer: the session that has written last.
+    :ivar writer: the session that has last written the znode.
     :ivar writes: how often the znode was written.
-    :ivar read: for each session, the number of writes at its last read of the znode. A write of the session
-        removes the entry.
+    :ivar read: for each session that has read the znode, the value of ``writes`` at its last read. A write of
+        the session removes the entry of the session.
     :ivar blind: how often a session has overwritten data of another session that it had not read.
     """
 
@@ -64,7 +65,7 @@ class _Overwriting(Rule):
                 self._znodes.pop(asked.path, None)
 
     def _written(self, znode: _Znode, client: Client, exchange: Exchange, asked: Asked) -> None:
-        """Note that a session has overwritten the data of another session, with any version (-1)."""
+        """Note that a session has overwritten the data of another session by a set with the version -1."""
         raise NotImplementedError
 
 
@@ -119,12 +120,13 @@ class BlindSet(_Overwriting):
 
 
 class _Repeating(Rule):
-    """Keeps the lost writes until their client reads the tree."""
+    """Keeps the lost writes of each client until this client reads the tree."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._lost: Table[int, Table[Asked, Sequence[Asked]]] = Table(lambda: Table(most=_MOST_LOST))
-        """The operations of lost requests, by session, each with all operations of its request."""
+        """The operations of lost requests, by session. Each operation is kept with all operations of its
+        request."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         if exchange.err is None:

@@ -1,12 +1,12 @@
 """The base of the controls of one server and of an ensemble: the thread, and the time.
 
 Each control runs in the thread of its servers. First the servers handle all messages that have reached them.
-The control returns when its effects have been sent. So a control comes after everything that clients sent
-before it, and before everything that they send later. The decorator :func:`control` ensures this.
+The control returns when its effects have been sent. So a control takes effect after all messages that clients
+sent before it, and before all messages that they send later. The decorator :func:`control` ensures this.
 
-An error about a mistake or a finding of the test loses the frames inside the control. Any other error may be
-a bug in this project, so it keeps its frames. pytest hides only the frames that carry a call to the server's
-thread.
+The traceback of an error that the test has caused or found has no frames inside the control. Any other error
+may be a bug in this project, so its traceback keeps all frames. pytest hides only the frames that pass a call
+to the server's thread.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ FURTHEST = 1_000_000_000
 
 
 SHORT = (AssertionError, EnsembleError, UnknownSessionError, ZooKeeperError)
-"""The errors that lose their frames."""
+"""The errors whose tracebacks have no frames inside the control."""
 
 
 def short(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
-    """Remove the frames inside a method from the errors in :data:`SHORT`."""
+    """Remove the frames inside a method from the tracebacks of the errors in :data:`SHORT`."""
 
     @functools.wraps(method)
     def call(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -134,11 +134,12 @@ class Base(ABC):
     @property
     @abstractmethod
     def _time(self) -> tuple[Clock, float]:
-        """The clock, and the time of the clock at the start, in seconds."""
+        """The clock, and its time at the start of the server, in seconds."""
 
     @abstractmethod
     def _next_stop(self, until: float, keep_alive: bool) -> float:
-        """Return the time of the clock at which the next thing is due, in seconds; at most ``until``.
+        """Return the time at which the clock must stop next because something is due, in seconds. At most
+        ``until``.
 
         :param until: the latest time to return, in seconds.
         :param keep_alive: whether connected clients send their pings until then.
@@ -176,7 +177,7 @@ def advancing(
 ) -> Generator[None, None, None]:
     """Advance the clock in steps, from one deadline to the next, as :meth:`.ServerClock.advance` says.
 
-    Run the steps in the thread of the servers. Other tasks may run between two steps. At that time,
+    Run the steps in the thread of the servers. Other tasks may run between two steps. At the end of a step,
     everything that was due has happened. If another task also advances the clock, the two times add up.
 
     :param controls: the controls of the servers.

@@ -1,11 +1,11 @@
 """Endpoints: further addresses of one server. A test can cut, pause and slow down each of them separately.
 
-* An endpoint is a port. A connection through this port belongs to the endpoint, and its session has the name
-  of the endpoint.
+* An endpoint is a port. A connection through the port of an endpoint belongs to the endpoint, and the session
+  of this connection has the name of the endpoint.
 * A cut, a pause or a delay of an endpoint affects all of its present and later connections, until ``resume``
   of the endpoint or ``reset``. A restart of the server does not end a cut, a pause or a delay. ``resume`` of
-  the server does not end it either.
-* A server without endpoints does not run this code.
+  the server does not end them either.
+* A server without endpoints does not run the code of this module.
 """
 
 from __future__ import annotations

@@ -64,9 +64,9 @@ def _named(members: Iterable[Member]) -> str:
 class EnsembleControls(WaitControls):
     """The controls of a pretend ensemble.
 
-    A server is named by its number, from 1. ``"leader"`` names the server that leads. Each method that takes
-    a server raises :class:`TypeError` for an argument of another type, :class:`ValueError` for a server that
-    does not exist, and :class:`EnsembleError` for ``"leader"`` while no server leads.
+    A server is named by its number, from 1. ``"leader"`` names the server that leads. Each method with a
+    server as its argument raises :class:`TypeError` for an argument of another type, :class:`ValueError` for
+    a server that does not exist, and :class:`EnsembleError` for ``"leader"`` while no server leads.
 
     :ivar clock: the clock of all servers.
     """
@@ -89,7 +89,7 @@ class EnsembleControls(WaitControls):
         return self._ensemble.leader().member if server == LEADER else self._ensemble.member(server)
 
     def _some(self, numbers: Iterable[ServerRef]) -> list[Member]:
-        """Return the servers with these numbers; all servers if no number is given."""
+        """Return the servers with these numbers. If no number is given, return all servers."""
         return [self._member(number) for number in numbers] or list(self._ensemble.members.values())
 
     def _receive(self) -> None:
@@ -218,7 +218,8 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def expire(self, session: SessionRef) -> None:
-        """End a session at the leader, as if its timeout had passed. The others apply the end from the log.
+        """End a session at the leader, as if its timeout had passed. The other servers apply the end of the
+        session from the log.
 
         :raises UnknownSessionError: the leader knows no such session.
         :raises EnsembleError: no server leads.
@@ -276,8 +277,8 @@ class EnsembleControls(WaitControls):
     def dump(self, path: str = "/", *, form: Literal["nodes"]) -> dict[str, tree_io.Node]: ...
 
     def dump(self, path: str = "/", *, form: Literal["flat", "nested", "nodes"] = "flat") -> dict[str, Any]:
-        """Return the leader's znodes at and below ``path``, in a form of :meth:`.Controls.dump`. For another
-        server, use for example ``ensemble[2].dump()``.
+        """Return the leader's znodes at and below ``path``, in a form of :meth:`.Controls.dump`. For the
+        znodes of another server, use for example ``ensemble[2].dump()``.
 
         :raises ValueError: unknown form.
         :raises EnsembleError: no server leads.
@@ -321,7 +322,7 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def catch_up(self, *servers: ServerRef) -> None:
-        """End :meth:`lag` of these servers, or of all servers. They apply the entries that wait."""
+        """End :meth:`lag` of these servers, or of all servers. The servers apply the entries that wait."""
         members = self._some(servers)
         self._enter(f"catch up {_named(members if servers else ())}")
         self._ensemble.catch_up(members)
@@ -340,7 +341,8 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def partition(self, *groups: Iterable[ServerRef], silent: bool = True) -> None:
-        """Cut all links between servers of different groups. Servers without a group make one more group.
+        """Cut all links between servers of different groups. The servers that are in no group form one more
+        group.
 
         :param silent: whether the links stay open but carry nothing; see :meth:`isolate`.
         :raises ValueError: a server is in two groups, or no server is named.
@@ -394,7 +396,7 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def thaw(self, server: ServerRef) -> None:
-        """End :meth:`freeze`. A leader that was replaced meanwhile still leads for one tick."""
+        """End :meth:`freeze`. A leader that was replaced while it was frozen still leads for one tick."""
         member = self._member(server)
         self._enter(f"server {member.number} goes on")
         self._ensemble.thaw(member)
@@ -524,8 +526,8 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def calm(self) -> None:
-        """End a nemesis and all other faults: all servers run, reach each other and follow a leader. If a
-        server leads, it still leads. If no server leads, the servers elect a leader at once."""
+        """End a nemesis and all other faults: all servers run, reach each other and follow a leader. A server
+        that leads remains the leader. If no server leads, the servers elect a leader at once."""
         self._enter("calm")
         self._ensemble.nemesis = None
         heal_all(self._ensemble)
@@ -545,7 +547,8 @@ class EnsembleControls(WaitControls):
     @control_verb
     def hold_acks(self) -> None:
         """Keep the acks of writes from the leader until :meth:`release_acks`, or until another server leads.
-        All servers have logged these writes, but no client sees the writes yet. The next leader commits them.
+        The writes are then in the logs of all servers, but no client sees them yet. The next leader commits
+        these writes.
 
         :raises EnsembleError: no server leads.
         """

@@ -110,8 +110,8 @@ def timeline_of(
 
     Callers in the server's thread can let other tasks run between two steps.
 
-    :param since: the time of the first entries, in seconds on the server's clock since its start.
-    :param until: the time of the last entries, in seconds on the server's clock since its start.
+    :param since: the earliest time of an entry, in seconds on the server's clock since its start.
+    :param until: the latest time of an entry, in seconds on the server's clock since its start.
     :param options: the options of :func:`.timeline.drawing`.
     """
     told, running = controls.running.told, controls.running

@@ -68,7 +68,7 @@ class MemberControls(Controls):
         self.ensemble.expire(session)
 
     def accept_connections(self) -> None:
-        """End :meth:`refuse_connections`. A server that is down still refuses."""
+        """End :meth:`refuse_connections`. A server that is down refuses connections in any case."""
         if self.ensemble.role(self.number) != "down":
             super().accept_connections()
 

@@ -72,7 +72,8 @@ class MessageControls(ServerBase):
 
     @control
     def release(self, *numbers: int) -> None:
-        """Release held messages in the given order. A test reorders messages by another order of the numbers.
+        """Release held messages in the given order. A test reorders messages if it gives the numbers in
+        another order.
 
         Messages that only waited behind a message follow it.
 
@@ -87,7 +88,7 @@ class MessageControls(ServerBase):
     @control
     def lose(self, *numbers: int) -> None:
         """Drop held messages, as if the network had lost them. Messages that waited behind the dropped
-        messages pass.
+        messages are released.
 
         A connection whose handshake is lost never gets an answer.
 

@@ -16,11 +16,12 @@ from ..sessions import SessionInfo, SessionRef
 from .base import ServerBase, control
 
 _ENTRY = 50
-"""The bytes that are counted for each path in addition to its length."""
+"""The number of bytes that are counted for each path in addition to its length."""
 MOST_PATHS = 2**18
-"""The largest number of bytes of paths of each kind, for one session in an answer over HTTP."""
+"""The largest number of bytes of the ephemerals' paths of one session in an answer over HTTP. The same limit
+is for the watched paths."""
 _SHOWN = 20
-"""The number of paths of each kind that are shown for a leaked session."""
+"""For a leaked session, at most this number of ephemerals and this number of watches are shown."""
 
 
 class SessionControls(ServerBase):
@@ -175,9 +176,10 @@ def info_of(
 ) -> SessionInfo:
     """Return a session's :class:`SessionInfo`.
 
-    :param size: the largest number of bytes, roughly, of the paths of each kind. The first paths are
-        returned; None returns all paths.
-    :param others: the other servers of the ensemble, because the client can be connected to any of them.
+    :param size: the largest number of bytes, roughly, of the paths of each kind. Only the first paths are
+        returned. None means that all paths are returned.
+    :param others: the other servers of the ensemble, because the client may be connected to one of
+        them.
     """
     at, client = client_of(running, session, others)
     peer = client.peer if isinstance(client, Connection) else None
@@ -221,7 +223,8 @@ def leak_of(running: Running, session: Session, others: Iterable[Running] = ()) 
     """Describe a session that a client has not closed. The cost does not grow with the znodes and the watches
     of the session.
 
-    :param others: the other servers of the ensemble, because the client can be connected to any of them.
+    :param others: the other servers of the ensemble, because the client may be connected to one of
+        them.
     """
     at, client = client_of(running, session, others)
     ephemerals: Collection[str] = running.engine.tree.ephemerals.get(session.id, {})
