@@ -12,7 +12,8 @@ DEFAULT_PORT: Final = 2181
 JUTE_MAXBUFFER: Final = 0xFFFFF
 """The default limit of a frame's payload in bytes, inclusive."""
 CONFIG_PATH: Final = "/zookeeper/config"
-"""The znode that holds the ensemble's configuration. It lies outside every chroot."""
+"""The znode that holds the ensemble's configuration. The path is absolute: a client's chroot is not put in
+front of it."""
 
 # Special xids. A server ignores them in requests, but the reply to a ping always has PING_XID.
 WATCH_XID: Final = -1
@@ -23,16 +24,16 @@ SET_WATCHES_XID: Final = -8
 FOUR_LETTER_WORDS: Final = frozenset(
     b"conf cons crst dirs dump envi gtmk hash isro mntr ruok srst srvr stat stmk wchc wchp wchs".split()
 )
-"""The words that a connection may send instead of the first length (wire.md section 3)."""
+"""The four-letter words, which a client can send in place of the first frame's length (wire.md section 3)."""
 TELNET_CLOSE: Final = b"\xff\xf4\xff\xfd"
-"""The bytes that telnet sends when it closes. The server treats them as a word with the name ``telnet
+"""The bytes that telnet sends when it closes. The server treats these bytes as a word with the name ``telnet
 close``."""
 HTTP_METHODS: Final = frozenset(
     (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN")
 )
-"""The first 4 bytes of an HTTP request. Read as the length of a frame, they would mean more than 1 GiB."""
+"""The first 4 bytes of an HTTP request. As the length of a frame, these bytes would mean more than 1 GiB."""
 TLS_HELLO: Final = b"\x16\x03"
-"""The first 2 bytes of a client that begins with TLS. Read as the length of a frame, they would mean 350
+"""The first 2 bytes of a client that begins with TLS. As the length of a frame, these bytes would mean 350
 MiB."""
 
 INT_MIN: Final = -(2**31)
@@ -40,8 +41,8 @@ INT_MAX: Final = 2**31 - 1
 
 
 class CreateMode(IntEnum):
-    """The flags field of a create request. Up to 3 the values are a bit set; above 3 they are an
-    enumeration."""
+    """The flags field of a create request. The values 0 to 3 are sets of bits; the values above 3 are single
+    numbers."""
 
     PERSISTENT = 0
     EPHEMERAL = 1
@@ -62,7 +63,7 @@ class CreateMode(IntEnum):
 
     @property
     def is_ttl(self) -> bool:
-        """True if the znode has a TTL."""
+        """True if a create with this mode makes a TTL znode."""
         return self >= CreateMode.PERSISTENT_WITH_TTL
 
 

@@ -1,14 +1,14 @@
 """The verbs of a pretend ensemble, and their arguments: one table for all interfaces that offer the verbs.
 
-This table makes the routes of the control API (``POST /api/v1/ensemble/VERB``) and the parser of ``pyzk
-ensemble VERB``. The methods of the test kit check their arguments with the table. Tests compare the table
-with the signatures of the methods and with docs/ensemble.md.
+The routes of the control API (``POST /api/v1/ensemble/VERB``) and the parser of ``pyzk ensemble VERB`` are
+made from this table. The methods of the test kit check their arguments with the table. Tests compare the
+table with the signatures of the methods and with docs/ensemble.md.
 
-1. A verb has the name of its method: ``hold_acks``. A terminal shows a dash for each underscore, and also
-   accepts the underscore.
+1. A verb has the same name as its method, such as ``hold_acks``. A terminal shows a dash for each underscore,
+   and also accepts the underscore.
 2. An argument has the same name as the parameter of its method and as its field in JSON.
 3. A server is named by its number, or by ``leader``: the server that leads when the verb begins.
-4. Arguments that are not given are not sent. The method then uses its default.
+4. An argument that the user does not give is not sent. The method then uses the default of the argument.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 LEADER: Final = "leader"
-"""The word that means the number of the server that leads."""
+"""The word that names the present leader in place of a server's number."""
 SESSION: Final = "an id, a name, the address of a client, owner-of:PATH or holder-of:PATH"
 
 ServerRef: TypeAlias = int | Literal["leader"]
@@ -71,8 +71,8 @@ class Argument:
 
     def check(self, name: str, value: object) -> None:
         """
-        :raises TypeError: a value of another kind.
-        :raises ValueError: a value that is none of the choices.
+        :raises TypeError: a value has the wrong type.
+        :raises ValueError: a value is not one of the allowed values.
         """
         if self.kind in ("servers", "groups") and isinstance(value, tuple):  # all values that were given
             for each in value:
@@ -110,8 +110,8 @@ class ControlVerb:
     def check(self, given: Mapping[str, Any]) -> None:
         """Check the arguments of a method; None means that an argument was not given.
 
-        :raises TypeError: an argument has the wrong kind.
-        :raises ValueError: an argument is none of its choices.
+        :raises TypeError: an argument has the wrong type.
+        :raises ValueError: an argument is not one of its allowed values.
         """
         for name, argument in self.arguments.items():
             if (value := given.get(name)) is not None:

@@ -9,7 +9,7 @@ import hashlib
 def digest_id(credential: str, algorithm: str = "sha1") -> str:
     """Return the identity of ``user:password``: ``user:hash``.
 
-    :param algorithm: hashlib's name of the hash that the servers are configured with.
+    :param algorithm: the name in hashlib of the hash function that the servers use.
     """
     hashed = hashlib.new(algorithm, credential.encode()).digest()
     return f"{credential.partition(':')[0]}:{base64.b64encode(hashed).decode()}"

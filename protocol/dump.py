@@ -28,16 +28,16 @@ from .text import session_text as session_text
 
 _PERMS = {"c": Perms.CREATE, "d": Perms.DELETE, "r": Perms.READ, "w": Perms.WRITE, "a": Perms.ADMIN}
 _MOST_SECONDS = 2**53
-"""The largest time in seconds. In ms it still fits into the long of a record."""
+"""The largest time in seconds. The same time in ms fits into the 64 bits of a record's field."""
 
 
 @attrs.frozen
 class Node:
     """A znode of a tree that is read or written.
 
-    :ivar path: the path, which begins at the top of the tree; the top is ``/``.
-    :ivar acl: the ACL, or None if it is not known. Then a new znode is open to everybody, and an existing
-        one keeps its ACL.
+    :ivar path: the path below the top of the tree; the top itself has the path ``/``.
+    :ivar acl: the ACL, or None if it is not known. Without an ACL a new znode is open to everybody, and an
+        existing znode keeps its ACL.
     :ivar ttl: the TTL in seconds, for the kind ``ttl``.
     :ivar owner: the id of the session that owns an ephemeral; 0 for other kinds.
     :ivar timeout: the timeout of the owner's session in seconds; None if it is not known.
@@ -66,8 +66,8 @@ class Choice:
     :ivar subtree: the path at which the part begins.
     :ivar acl: whether the access control lists are copied.
     :ivar ephemerals: one of :data:`EPHEMERALS`.
-    :ivar masks: globs. The data of a znode is hidden if its path matches a glob. These paths begin at the
-        subtree.
+    :ivar masks: globs. The data of a znode is hidden if the path of the znode matches a glob. In this path,
+        the subtree has the path ``/``.
     """
 
     subtree: str = "/"
@@ -76,7 +76,7 @@ class Choice:
     masks: tuple[str, ...] = ()
 
     def take(self, node: Node) -> Node | None:
-        """Return a znode in the form for the copy; None if the znode is left out."""
+        """Return a znode as the options change it for the copy; None if the znode is left out."""
         if node.kind == "ephemeral" and self.ephemerals != "keep":
             if self.ephemerals == "omit":
                 return None
@@ -92,12 +92,13 @@ WHOLE = Choice()
 
 
 def chosen(nodes: Iterable[Node], choice: Choice) -> Iterator[Node]:
-    """Yield the znodes of a copy, in the form for the copy. The paths must begin at the subtree already."""
+    """Yield the znodes of a copy, as the options change them. In the paths of ``nodes``, the subtree must
+    already have the path ``/``."""
     return (found for node in nodes if (found := choice.take(node)) is not None)
 
 
 def below(nodes: Iterable[Node], top: str) -> Iterator[Node]:
-    """Yield the znodes at and below the path ``top``. The yielded paths begin at ``top``."""
+    """Yield the znodes at and below the path ``top``. In the yielded paths, ``top`` has the path ``/``."""
     base = "" if top == "/" else top
     for node in nodes:
         if node.path == top or node.path.startswith(f"{base}/"):

@@ -8,7 +8,7 @@ The rules:
 * The first line of a class's docstring is its message, unless the raiser gives another one.
 * Codes that this library does not know become :class:`UnknownCodeError`, which keeps the number.
 * :class:`ConnectionLossError` says whether the request was ever sent. A request that was never sent can be
-  repeated safely. For any other request the caller must first find out whether it was applied.
+  repeated safely. For any other request, the caller must first find out whether the request was applied.
 """
 
 from __future__ import annotations

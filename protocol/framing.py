@@ -1,11 +1,11 @@
 """Cutting a byte stream into frames. A frame is an int32 length and then this number of bytes (wire.md
 section 1). The rules:
 
-* The stream arrives in pieces of any size. A piece may hold many frames, or a part of one.
+* The stream arrives in pieces of any size. A piece may contain many frames, or a part of one frame.
 * All whole frames are copied out of the buffer together, so many small requests in one read cost one pass. A
   frame that arrives in many pieces costs one copy of each piece.
-* After a length that is negative or above the limit, nothing more can be read. The frames before this length
-  are returned first.
+* After a length that is negative or above the limit, nothing more can be read. The frames before a wrong
+  length are returned first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FrameLengthError(ValueError):
 
 
 def frame(payload: bytes) -> bytes:
-    """Return a payload with its length in front."""
+    """Return a frame: the length of a payload, then the payload."""
     return _LENGTH.pack(len(payload)) + payload
 
 
@@ -39,7 +39,7 @@ class FrameBuffer:
 
     :ivar limit: the largest payload in bytes that is accepted (inclusive).
     :ivar more: whether the next :meth:`take` returns a payload or raises an error without more bytes.
-    :ivar empty: whether no bytes wait here.
+    :ivar empty: whether the buffer is empty.
     """
 
     __slots__ = ("_data", "_pos", "empty", "limit", "more")
@@ -54,7 +54,7 @@ class FrameBuffer:
         self._pos = 0
 
     def __len__(self) -> int:
-        """Count the bytes that wait here."""
+        """Return the number of bytes that wait in the buffer."""
         return len(self._data) - self._pos
 
     def feed(self, data: bytes) -> None:
@@ -71,7 +71,7 @@ class FrameBuffer:
         self._data += data
 
     def peek(self, size: int) -> bytes:
-        """Return the next bytes, at most ``size``, without taking them."""
+        """Return the next bytes, at most ``size`` bytes, and leave them in the buffer."""
         return bytes(self._data[self._pos : self._pos + size])
 
     def take(self, most: int) -> list[bytes]:

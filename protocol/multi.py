@@ -3,14 +3,14 @@
 The rules:
 
 * Both bodies are a run: pairs of a MultiHeader and a record, and a last header that says ``done``. The type
-  in a header decides which record follows. No declared record can express this, so this module compiles its
-  own reader of runs.
+  field in a header says which record follows. A declared record cannot describe a run, so this module
+  compiles its own reader of runs.
 * The first type decides whether the run is a transaction or a batch of reads. A run cannot mix reads and
   writes.
 * The decoder treats creates as the real server's decoder does (:func:`decode_multi`). So clients get the same
   answers as from the real server.
-* A result has the type of the first op code with the same response (:data:`RESULT_TYPES`). An error has its
-  own type.
+* The type of a result is the first op code in the table that has the same response record
+  (:data:`RESULT_TYPES`). An error has its own type.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ TTL_MODES = (CreateMode.PERSISTENT_WITH_TTL.value, CreateMode.PERSISTENT_SEQUENT
 
 _BY_RESPONSE = {OpCode(op).response: op for op in sorted(_REQUESTS, reverse=True) if OpCode(op).response}
 RESULT_TYPES = {op: _BY_RESPONSE.get(OpCode(op).response, op) for op in _REQUESTS}
-"""The type field of a result, by op code: the first op code with the same response. So results for containers
-and TTL znodes have the type of create2 (wire.md, trap 30)."""
+"""The type field of a result, by op code: the first op code that has the same response record. So results for
+containers and TTL znodes have the type of create2 (wire.md, trap 30)."""
 _RESPONSES = {op: OpCode(op).response for op in (*RESULT_TYPES.values(), OpCode.ERROR.value)}
 _INT = struct.Struct(">i")
 Reread: TypeAlias = Callable[[int, tuple[Any, ...]], tuple[int, tuple[Any, ...]]]
@@ -56,13 +56,14 @@ TERMINATOR = MultiHeader(-1, True, -1).encode()
 
 
 class NullACLError(JuteError):
-    """A create has no ACL. A multi with this as its first error takes no zxid (wire.md section 10)."""
+    """A create has no ACL. If the first error of a multi is such a create, the multi takes no zxid (wire.md
+    section 10)."""
 
 
 class MultiOp(NamedTuple):
     """One operation of a multi.
 
-    :ivar op: its op code, as changed by the decoder (see :func:`decode_multi`).
+    :ivar op: the op code, after the change by the decoder (see :func:`decode_multi`).
     """
 
     op: int
@@ -93,10 +94,11 @@ def encode_multi(ops: Iterable[MultiOp]) -> bytes:
 
 
 def decode_multi(data: bytes, pos: int = 0) -> list[MultiOp]:
-    """Decode a request body as the real server does, quirks included.
+    """Decode a request body exactly as the real server does.
 
-    The decoder changes some creates before they are validated. Ops 1 and 15 with flag 4 create a container.
-    Op 19 creates a container with any flag. Op 21 loses its TTL if its flag is not a TTL mode.
+    The decoder changes some creates before they are validated. Ops 1 and 15 (create and create2) with flag 4
+    create a container. Op 19 (createContainer) creates a container with any flag. Op 21 (createTTL) loses its
+    TTL if its flag is not a TTL mode.
 
     :raises JuteError: the body is malformed.
     """

@@ -1,7 +1,8 @@
 """The one table of operations: everything that the protocol defines for an op code (wire.md section 8).
 
-Every other table of operations is derived from this one: what a multi may hold, what the server answers, the
-words for operations in logs, commands and tests. To add an operation, add its row.
+Every other table of operations is made from this table. The other tables say what a multi may contain, what
+the server answers, and how logs, commands and tests name the operations. To add an operation, add a row for
+it.
 
 A row holds the code, the short name that the ``cons`` command shows, the records of request and response
 (None for an empty body), and flags:
@@ -9,8 +10,8 @@ A row holds the code, the short name that the ``cons`` command shows, the record
 * ``TAKES_ZXID``: the request takes a zxid, even if it is refused.
 * ``IN_MULTI``, ``IN_MULTI_READ``: the operation may be part of a multi, or of a multiRead.
 * ``ALONE``: a client may send the operation as a separate request, and the engine answers.
-* ``CREDENTIALS``: a client may send the operation to say who it is, and the connection answers. The operation
-  takes no zxid, and does not prolong the session.
+* ``CREDENTIALS``: a client may send the operation to prove its identity, and the connection answers. The
+  operation takes no zxid, and does not prolong the session.
 
 An operation without ``ALONE`` and ``CREDENTIALS`` is not for clients: if a client sends it as a separate
 request, the connection ends.
@@ -25,7 +26,8 @@ from .jute import Record
 
 
 class Flags(IntFlag):
-    """The effects of an operation, and the requests that may contain it; see above."""
+    """The effects of an operation, and the requests that may contain the operation. The head of this module
+    describes each flag."""
 
     NOTHING = 0
     TAKES_ZXID = 1
@@ -45,7 +47,7 @@ _BATCHED_READ = _READ | Flags.IN_MULTI_READ
 class OpCode(IntEnum):
     """The type field of a request header, with its row of the table.
 
-    :ivar short: its name in the ``cons`` command; ``NA`` if it has no name there.
+    :ivar short: the name that the ``cons`` command shows; ``NA`` if ``cons`` has no name for the operation.
     :ivar request: the record of the request.
     :ivar response: the record of the reply.
     :ivar flags: see above.
@@ -119,8 +121,8 @@ class OpCode(IntEnum):
 def with_flags(flags: Flags) -> frozenset[int]:
     """Return the op codes that have any of these flags.
 
-    The codes are plain ints, because every request is looked up in such sets. Hashing or comparing a member
-    of an enum takes ten times as long.
+    The codes are plain ints, because the server looks up every request in such a set. To hash or compare a
+    member of an enum takes ten times as long.
     """
     return frozenset(op.value for op in OpCode if op.flags & flags)
 

@@ -1,8 +1,8 @@
 """Paths of znodes: their rules (semantics.md section 3), and their parts.
 
-* The root is ``/``. Any other path starts with a slash, does not end with one, and has no empty component, no
-  ``.`` and no ``..``.
-* Characters are judged as Java judges them, by UTF-16 code units.
+* The root is ``/``. Any other path starts with a slash and does not end with a slash. It has no empty
+  component, and no component ``.`` or ``..``.
+* Like Java, the check looks at each UTF-16 code unit, not at whole characters.
 * The functions that split a path (:func:`parent`, :func:`name`, :func:`split`) check nothing.
 """
 

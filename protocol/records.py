@@ -32,8 +32,8 @@ class ACL(Record):
 
 
 OPEN_ACL: tuple[ACL, ...] = (ACL(31, Id("world", "anyone")),)
-"""The ACL that gives all permissions to everybody. Decoders return this object itself, so ``is`` recognises
-it."""
+"""The ACL that gives all permissions to everybody. Decoders return this same object for its encoded bytes, so
+``is`` recognises the ACL."""
 AclVector = Annotated[Vector[ACL], OPEN_ACL]
 READ_ACL: tuple[ACL, ...] = (ACL(1, Id("world", "anyone")),)
 
@@ -114,7 +114,7 @@ class ConnectResponse(Record):
 @record
 class ReadOnlyFlag(Record):
     """The byte that clients since 3.4 append to the handshake. A server appends the byte to its answer only
-    for such clients."""
+    if the client has sent the byte."""
 
     readOnly: Boolean
 

@@ -1,4 +1,5 @@
-"""SASL DIGEST-MD5 as both sides of a connection see it: directives and hashes (sasl.md sections 2 to 4).
+"""The parts of SASL DIGEST-MD5 that both sides of a connection use: directives and hashes (sasl.md sections 2
+to 4).
 
 Tokens are lists of directives, ``key=value`` or ``key="value"``. With :func:`proof` each side proves that it
 knows the password: the client sends its proof as ``response``, and the server answers with its own proof as
@@ -18,7 +19,8 @@ REALM: Final = "zk-sasl-md5"
 URI: Final = b"zookeeper/zk-sasl-md5"
 NONCE_COUNT: Final = b"00000001"
 MAX_TOKEN: Final = 4096
-"""The number of bytes of a token that are read. The real server reads the same number (sasl.md section 4)."""
+"""The number of bytes that are read of a token. The real server reads the same number of bytes (sasl.md
+section 4)."""
 
 _BLANKS = b" \t\r\n"
 _COMMA, _EQUALS, _QUOTE, _ESCAPE = b',="\\'
@@ -88,8 +90,8 @@ def quoted(value: bytes) -> bytes:
 def secret(user: str, realm: str, password: str, *, unicode: bool = True) -> bytes:
     """Hash a user's password. The hash has 16 bytes.
 
-    :param unicode: whether the client has sent the directive ``charset=utf-8``. Text that ISO 8859-1 can
-        write is still hashed in ISO 8859-1 (sasl.md section 3).
+    :param unicode: whether the client has sent the directive ``charset=utf-8``. Even then, text that ISO
+        8859-1 can represent is hashed in ISO 8859-1 (sasl.md section 3).
     :raises UnicodeEncodeError: a character is not in ISO 8859-1, and ``unicode`` is false.
     """
     return _md5(b":".join(_encoded(text, unicode) for text in (user, realm, password))).digest()

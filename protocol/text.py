@@ -11,7 +11,7 @@ def printable(text: str) -> str:
 
 def session_text(session: int) -> str:
     """Return the id of a session as text: ``0x`` and hex digits without leading zeros, as servers print it.
-    Servers with a number above 127 give ids that are negative numbers."""
+    If the number of a server is above 127, the ids of its sessions are negative as signed numbers."""
     return f"0x{session % 2**64:x}"
 
 

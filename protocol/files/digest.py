@@ -1,5 +1,6 @@
-"""The digest of a tree (files.md section 6): the sum of one number for each znode. A change of a znode
-subtracts one number and adds one, however large the tree is."""
+"""The digest of a tree (files.md section 6): the sum of one number for each znode. To update the digest for
+one changed znode, the old number is subtracted and the new number is added. The cost does not depend on the
+size of the tree."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ VERSION: Final = 2
 """The version of the digest in files of Apache ZooKeeper 3.6 and later."""
 _MASK: Final = 2**64 - 1
 LISTED, LIST = 128, 1024
-"""The digest is listed for each zxid that is a multiple of the first number. The second number is the length
-of the list."""
+"""A server keeps a list of digests, as the word ``hash`` shows it. The list has the digest of each zxid that
+is a multiple of ``LISTED``, and at most ``LIST`` digests."""
 RESERVED: Final = "/zookeeper/"
 """The number of each znode below this path is 0."""
 

@@ -1,12 +1,12 @@
 """A tree in the form of a server's files, and how the entries of logs change the tree (files.md sections 4.1
 and 5).
 
-Entries are applied in the same way as by a server that starts. An entry holds results, so nothing is checked.
-An entry that was applied before changes nothing.
+This module applies entries in the same way as a server that starts. An entry holds the result of a request
+that the server has accepted. Therefore nothing is checked. An entry that was applied before changes nothing.
 
 * An entry that cannot be applied is left out, because its znode is missing or exists already.
-* The counters of a parent only grow. So a snapshot that was written while the tree changed becomes right when
-  all entries after its zxid are applied.
+* The counters of a parent never become smaller. So a snapshot that was written while the tree changed becomes
+  right when all entries after its zxid are applied.
 """
 
 from __future__ import annotations
@@ -210,7 +210,8 @@ class Image:
     # --- who owns what -----------------------------------------------------------------------------------
 
     def _owned(self) -> dict[int, dict[str, None]]:
-        """Return the paths of znodes with an owner, by owner. The tree is searched only once."""
+        """Return the paths of the ephemerals, by the session that owns them. Only the first call searches the
+        tree."""
         if self._ephemerals is None:
             self._ephemerals = {}
             for path, node in self.nodes.items():
@@ -233,13 +234,14 @@ class Image:
 
 
 def is_session(owner: int) -> bool:
-    """Return whether a stored ephemeralOwner is the id of a session, and not the mark of a container or TTL
-    znode."""
+    """Return whether a stored ephemeralOwner is the id of a session. Otherwise it is the mark of a container
+    or TTL znode."""
     return owner > 0 or (owner < 0 and owner != CONTAINER and ttl_of(owner) is None)
 
 
 def ttl_of(owner: int) -> int | None:
-    """Return the TTL in ms that a stored ephemeralOwner holds; None if it holds no TTL."""
+    """Return the TTL in ms that a stored ephemeralOwner contains; None if the ephemeralOwner contains no
+    TTL."""
     stored = owner & _MASK
     ttl = stored - TTL_MARK
     return ttl if 0 < ttl <= MAX_TTL else None

@@ -20,7 +20,7 @@ class Name(NamedTuple):
     """The name of a snapshot or a log.
 
     :ivar zxid: for a snapshot, the last zxid that was applied when the writing began. For a log, the zxid of
-        its first transaction.
+        the first transaction in the log.
     """
 
     zxid: int
@@ -35,7 +35,7 @@ class Listing(NamedTuple):
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Listing:
-        """Pick the names of snapshots and logs out of ``names``."""
+        """Return the names of snapshots and logs that are among ``names``."""
         found = cls([], [])
         for text in names:
             if match := _NAME.match(text):

@@ -15,7 +15,7 @@ RESERVED = "/zookeeper"
 
 def nodes_of(image: Image, top: str = "/") -> Iterator[Node]:
     """Yield the znodes at and below the path ``top``: parents before children, siblings in order of their
-    names. The yielded paths begin at ``top``.
+    names. In the yielded paths, ``top`` has the path ``/``.
 
     :param top: the path of the first znode; if it does not exist, nothing is yielded.
     """
@@ -49,8 +49,8 @@ def nodes_of(image: Image, top: str = "/") -> Iterator[Node]:
 
 
 def stored_stat(stat: Stat) -> bytes:
-    """Return a client's Stat in the form of files. There cversion is the number of children that were ever
-    created."""
+    """Return a client's Stat in the form of files. In files, cversion is the number of children that were
+    ever created."""
     created = (stat.cversion + stat.numChildren) % 2**32 // 2
     return STAT.pack(
         stat.czxid,

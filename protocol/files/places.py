@@ -77,8 +77,8 @@ def image_at(
 
 def write_image(image: Image, path: str | os.PathLike[str], replace: bool = False) -> Path:
     """Write an image. If the path is a directory or ends with a slash, the image is written into this data
-    directory, which must hold no data yet. Any other path is the path of a snapshot, whose name says how it
-    is compressed.
+    directory, which must hold no data yet. Otherwise the path is the path of a snapshot. The end of the path
+    chooses the compression.
 
     :param replace: whether a snapshot that exists already may be replaced.
     :returns: the path of the snapshot.

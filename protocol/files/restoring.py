@@ -1,18 +1,18 @@
 """Making one image from the files of a data directory (files.md section 4).
 
 1. The newest snapshot that can be read to its end is taken.
-2. The log entries after the zxid of the snapshot are applied. They begin in the last log whose zxid is not
-   greater.
-3. The result must have no gap: each zxid follows the previous zxid, or begins a new epoch (its high 32
-   bits).
+2. The log entries after the zxid of the snapshot are applied. These entries begin in the last log whose name
+   has the zxid of the snapshot or a smaller zxid.
+3. The result must have no gap: each zxid is the previous zxid plus 1, or it begins a new epoch. The epoch is
+   the high 32 bits of a zxid.
 
 There are three kinds of faults:
 
-* *Reported*: a torn entry at the end of a log, because no client got an answer for it. An unfinished
-  snapshot, if an older snapshot and the logs replace it. A digest that another kind of server may have
-  computed in another way.
+* *Reported*: a torn entry at the end of a log, because no client got an answer for this entry. An unfinished
+  snapshot, if an older snapshot and the logs replace the unfinished snapshot. A wrong digest, if a different
+  kind of server may have computed the digest in a different way.
 * *Damage*: :class:`Damaged` is raised, with file and offset. With ``repair`` the result is everything before
-  the damage. It also names all later files, which the caller must set aside.
+  the damage. The result also names all later files, which the caller must set aside.
 * The errors that the caller's ``open_file`` raises.
 """
 
@@ -70,7 +70,7 @@ def read_image(
     :param progress: a function that is called at intervals with the word ``znodes`` and the number of znodes
         so far.
     :param bounds: the largest accepted sizes.
-    :returns: the image, and the digest that the file holds.
+    :returns: the image, and the digest from the file.
     :raises FileError: the snapshot is damaged, or too large.
     """
     reader = SnapshotReader(file, bounds)
@@ -97,7 +97,7 @@ class Restorer:
     :param names: the names of all files.
     :param open_file: a function that opens the file of a name.
     :param tell: a function that receives a line for each harmless fault.
-    :param repair: whether a damage is accepted; then everything before the damage is used.
+    :param repair: whether damage is accepted. If it is true, everything before the damage is used.
     :param progress: a function that is called at intervals with the kind of the things read (``znodes``,
         ``entries``) and their number so far.
     :param bounds: the largest accepted sizes of a snapshot.

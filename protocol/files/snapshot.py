@@ -1,8 +1,8 @@
 """Snapshots: a whole tree and the sessions, with checksums (files.md section 2).
 
-A reader gets the znodes one by one, parents before children. It learns only at the end whether the checksums
-are right. A writer must encode the znodes first, because the access control lists come before the znodes in
-the file.
+A reader gets the znodes one by one, parents before children. The reader learns only at the end whether the
+checksums are right. A writer must encode the znodes first, because the access control lists come before the
+znodes in the file.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _SEAL: Final = struct.Struct(">qi1s")
 _OPEN_KEY: Final = -1
 """The key of the ACL that is open to everybody. The map of ACLs does not contain this key."""
 _LARGEST_ACL: Final = 2**24
-"""The largest size in bytes of an access control list. A client must send a list in one packet, of 1 MiB by
-default."""
+"""The largest size in bytes of an access control list. The real limit is smaller: a client must send the list
+in one packet, and a packet has at most 1 MiB by default."""
 
 
 class ZxidDigest(NamedTuple):
@@ -60,7 +60,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, max_buffer: int, most: float = math.inf) -> Bounds:
-        """Return the bounds of a real server.
+        """Return the bounds that a real server uses.
 
         :param max_buffer: ``jute.maxbuffer`` in bytes.
         """
@@ -89,7 +89,8 @@ class _Acl(Record):
 
 
 class SnapshotReader:
-    """Reads a snapshot. The fields after the znodes are known when :meth:`nodes` was iterated to its end.
+    """Reads a snapshot. The fields after the znodes are known after the iteration over :meth:`nodes` has
+    reached its end.
 
     :param bounds: the largest accepted sizes.
     :ivar sessions: the timeouts of the sessions in ms, by session id.
@@ -209,8 +210,8 @@ class SnapshotReader:
         return FileError(self._input.offset, f"{what} of {size:,} bytes is too large: set {needed}")
 
     def _check_seal(self, what: str) -> None:
-        """Read a seal, and compare its checksum with the checksum of all bytes before it, earlier seals
-        included."""
+        """Read a seal, which contains a checksum. Compare this checksum with the checksum of all earlier
+        bytes, including earlier seals."""
         source = self._input
         expected, at = source.checksum(), source.offset
         found, size, text = _SEAL.unpack(source.take(_SEAL.size, f"the checksum of {what}"))
@@ -220,8 +221,8 @@ class SnapshotReader:
             raise FileError(at + 8, f"the end of the checksum of {what} is missing")
 
     def _read_trailers(self) -> None:
-        """Read the parts after the tree. A file may have each part without the other part, so the length of
-        the rest says which parts the file has (files.md section 2.1)."""
+        """Read the parts after the tree. A file can have one part, both parts or neither part. The number of
+        remaining bytes says which parts the file has (files.md section 2.1)."""
         source = self._input
         digest, last = _DIGEST.size + _SEAL.size, _KEY.size + _SEAL.size
         if source.has(digest):

@@ -19,7 +19,7 @@ _SNAPPY: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEAD: Final = 16
 """The number of bytes before the first chunk of a snappy file."""
 _LONGEST_CHUNK: Final = 2**24
-"""The largest size in bytes of a chunk of a snappy file. Real writers make chunks of 32 KiB."""
+"""The largest size in bytes of a chunk of a snappy file. Known programs write chunks of 32 KiB."""
 
 
 COMPRESSIONS: Final = ("", "gz", "snappy")
@@ -33,8 +33,8 @@ _LEVEL: Final = 6
 class FileError(ValueError):
     """A file is damaged, or is not of the kind that was expected.
 
-    :ivar offset: the position of the byte where the fault was found, from 0. In a compressed file it counts
-        uncompressed bytes.
+    :ivar offset: the position of the byte where the fault was found, from 0. In a compressed file, the
+        position counts uncompressed bytes.
     """
 
     def __init__(self, offset: int, reason: str) -> None:
@@ -69,7 +69,7 @@ def uncompressed(file: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def compressing(file: IO[bytes], compression: str) -> Iterator[IO[bytes]]:
-    """Give a stream that compresses its input into a file.
+    """Yield a stream: bytes that are written to the stream are compressed and written into a file.
 
     :param compression: one of :data:`COMPRESSIONS`.
     :raises FileError: snappy needs the package ``cramjam``, which is not installed.
@@ -147,7 +147,8 @@ class _Snappy(io.RawIOBase):
 
 
 def _expanded_size(chunk: bytes) -> int:
-    """Return the uncompressed size that a chunk of snappy names. Each byte holds seven bits of the number."""
+    """Return the uncompressed size that is written at the beginning of a chunk of snappy. Each byte holds
+    seven bits of the number."""
     size = 0
     for number, byte in enumerate(chunk[:5]):
         size |= (byte & 0x7F) << 7 * number
@@ -160,7 +161,7 @@ class Input:
     """A stream that is read piece by piece, with the Adler32 of everything read so far.
 
     :param most: the largest number of bytes that the stream may have.
-    :ivar data: the current piece. Callers read it from ``pos`` on, and move ``pos``.
+    :ivar data: the current piece. A caller reads the piece from ``pos`` on, and then moves ``pos``.
     """
 
     def __init__(self, stream: IO[bytes], most: float = math.inf) -> None:
@@ -178,7 +179,7 @@ class Input:
         return self._before + self.pos
 
     def has(self, size: int) -> bool:
-        """Read until there are ``size`` bytes after ``pos``. Returns False if the stream ends before."""
+        """Read until there are ``size`` bytes after ``pos``. Returns False if the stream ends earlier."""
         if len(self.data) - self.pos >= size:
             return True
         self.checksum()

@@ -2,9 +2,10 @@
 
 The writer of a log may have been killed at any byte, so a reader must judge the end of the log:
 
-* After the last whole entry there is nothing, or zeros: a log is created longer than its entries.
-* A *torn* entry was never complete: it is cut off by the end of the file or by zeros. No client got an answer
-  for it, so it is ignored.
+* After the last whole entry there is nothing, or there are zeros, because a server fills a new log with zeros
+  in advance.
+* A *torn* entry was never complete: the end of the file or zeros cut off the entry. No client got an answer
+  for a torn entry, so a torn entry is ignored.
 * An entry with any other fault is damage. A torn entry before a whole entry is damage too.
 """
 
@@ -43,8 +44,8 @@ _LEAST: Final = _TXN.size
 class CreateTxn(Record):
     """The creation of a persistent or ephemeral znode.
 
-    :ivar parentCVersion: the number of children that were ever created below the parent, this znode
-        included.
+    :ivar parentCVersion: the number of children that were ever created below the parent, including this
+        znode.
     """
 
     path: Text
@@ -184,7 +185,7 @@ class Entry:
 
     :ivar offset: the position of its first byte in the log.
     :ivar session: the id of the session that sent the request.
-    :ivar cxid: the number that the client gave the request.
+    :ivar cxid: the number (xid) of the request, which the client has chosen.
     :ivar time: the time of the transaction, in ms since the epoch.
     :ivar type: an op code.
     :ivar digest: the digest of the tree after this transaction, as an unsigned number; None if the log does
@@ -205,7 +206,7 @@ class Entry:
 
 
 class LogReader:
-    """Reads a log. Iterate over :meth:`entries` to its end.
+    """Reads a log. Iterate over :meth:`entries` to the end.
 
     :ivar torn: the position of the torn entry at the end; None if no entry is torn.
     :ivar offset: the number of bytes that were read.
@@ -267,7 +268,7 @@ class LogReader:
             self.torn = offset
 
     def _more(self) -> bool:
-        """Return whether a byte other than zero follows."""
+        """Return whether the rest of the stream has a byte other than zero."""
         source = self._input
         while source.has(1):
             piece = source.data[source.pos :]
@@ -351,7 +352,8 @@ def _read_txn(type_: int, data: bytes, pos: int) -> tuple[AnyTxn, int]:
 
 
 def _read_close(data: bytes, pos: int) -> tuple[CloseSessionTxn, int]:
-    """Read a closeSession. Its record may be missing; then a digest may follow directly."""
+    """Read the entry of a closeSession. The record of the entry may be missing. A digest may follow the
+    record or replace the missing record."""
     try:
         return CloseSessionTxn.read(data, pos)
     except JuteError:

@@ -1,7 +1,7 @@
 """Making an image from znodes, and the bytes of a snapshot from an image.
 
-A znode with a known Stat keeps its zxids, times, versions, and its counter for sequential names. All other
-znodes look as if one transaction had created them.
+A znode with a known Stat keeps the zxids, times, versions and counter for sequential names of this Stat. A
+single transaction seems to have created all other znodes.
 """
 
 from __future__ import annotations

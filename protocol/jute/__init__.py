@@ -1,8 +1,9 @@
 """Jute, ZooKeeper's record encoding (wire.md section 2), compiled from declarations.
 
 A record is a class whose annotations are jute types (:mod:`.types`). ``@record`` gives it slots, and compiles
-one initializer, one encoder and one decoder for it at their first use (:mod:`.compile`). Only the modules of
-this folder decide how booleans, nulls and malformed strings are read. Decoding malformed input raises
+an initializer, an encoder and a decoder for the class. Each of these functions is compiled at its first use
+(:mod:`.compile`). Only the modules of this folder decide how booleans, nulls and malformed strings are read.
+Decoding malformed input raises
 :class:`JuteError` and nothing else. Bytes after the last field are ignored.
 
 From this declaration::
@@ -33,8 +34,8 @@ the compiler makes these functions. ``pack_i``, ``pack_B`` and ``unpack_i`` are 
             return (ExistsRequest(path, watch != 0), pos)
         except TooShort: raise JuteError('the message ends too early') from None
 
-A vector gets its own loop. ``GetChildrenResponse``, which has the field ``children: Vector[UString]``,
-gives::
+The elements of a vector are encoded and read by a loop. ``GetChildrenResponse``, which has the field
+``children: Vector[UString]``, gives::
 
     def encode(self):
         children = self.children

@@ -1,11 +1,13 @@
 """The compiler: it makes the source of the functions that encode and read a record.
 
 * Neighbouring fields of fixed width are packed or unpacked together, by one :class:`struct.Struct`. So the
-  compiler collects such fields until a field without a fixed width or the end comes.
+  compiler collects fields of fixed width until the next field without a fixed width, or until the end of the
+  record.
 * A nested record is flattened into the fields of the outer one.
 * A string or buffer is sliced without a check against the end of the message, because the next unpack fails
   if the slice was too short. If no unpack follows, the position is compared with the end.
-* A vector is read by a separate loop (:func:`.values.vector_reader`), because its length is not known.
+* A vector is read by a separate loop (:func:`.values.vector_reader`), because the number of elements is not
+  known.
 """
 
 from __future__ import annotations
@@ -111,8 +113,8 @@ def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
 
 def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[Any, ...]]:
     """Compile a function that reads the values of a record as a plain tuple, in the order of their
-    declaration. Loops over many records use it, because they need no object for each record and no position
-    after it."""
+    declaration. Loops over many records use this function, because they need neither an object for each
+    record nor the position after the record."""
     source = ReaderSource("read_fields", "data, pos")
     values = source.read(fields_of(cls))
     return source.returning(f"({', '.join(values)},)", fields_of(cls)).function()
@@ -334,8 +336,8 @@ class ReaderSource(Source):
 
 
 def _ends_with_string(fields: list[Field]) -> bool:
-    """Return whether a slice is the last thing that is read. Then nothing notices that the slice is too
-    short."""
+    """Return whether a slice is the last thing that is read. In this case no later unpack fails if the slice
+    is too short."""
     if not fields:
         return False
     _, kind, argument = fields[-1]

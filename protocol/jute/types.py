@@ -23,8 +23,8 @@ Text = Annotated[str, "text"]
 Vector = Annotated[Sequence[T] | None, "vector"]
 """A count, and then the elements. A vector may be null. A decoded vector is a tuple.
 
-``Annotated[Vector[T], value]`` names a very common value. The decoder recognises its bytes, and returns the
-object ``value`` itself.
+``Annotated[Vector[T], value]`` names a very common value of the vector. The decoder recognises the encoded
+bytes of this value, and returns the object ``value`` itself.
 """
 
 __all__ = ["Boolean", "Buffer", "Field", "Int", "JuteError", "Long", "Record", "Text", "UString", "Vector"]
@@ -35,7 +35,8 @@ class Record:
 
     __slots__ = ()
     __match_args__ = ()  # type: tuple[str, ...]
-    """The names of the fields, in the order on the wire. An annotation would make it a field."""
+    """The names of the fields, in the order on the wire. This attribute has no annotation, because an
+    annotation would make it a field of the record."""
 
     # All records share these methods: making them for each record would take 10 % of a server's start.
 

@@ -24,8 +24,8 @@ MALFORMED: Final = "pyzk.malformed"
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """Replace malformed bytes with one U+FFFD. For an encoded surrogate Java writes one U+FFFD; Python's own
-    handler writes one for each byte."""
+    """Replace malformed bytes with one U+FFFD. For an encoded surrogate (3 bytes), Java writes one U+FFFD,
+    but Python's own handler writes one U+FFFD for each byte."""
     assert isinstance(error, UnicodeDecodeError)
     first, second, third = (*error.object[error.start : error.start + 3], 0, 0)[:3]
     if first == 0xED and 0xA0 <= second <= 0xBF:
@@ -67,7 +67,7 @@ def read_string(data: bytes, pos: int) -> tuple[str | None, int]:
     """Read a string that may be null: an element of a vector.
 
     :returns: the string, and the position after it.
-    :raises JuteError: a length is negative, or runs past the end of the message.
+    :raises JuteError: a length is negative, or is larger than the rest of the message.
     """
     (n,) = INT.unpack_from(data, pos)
     pos += 4

@@ -2,8 +2,8 @@
 
 The rules:
 
-1. A waiter waits for every holder of its directory. The other waiters before it do not matter, because all of
-   them wait for the same holders.
+1. A waiter waits for every holder of its directory. Waiters do not count as waiting for earlier waiters,
+   because all waiters of a directory wait for the same holders.
 2. Only locks, read-write locks and semaphores with one holder are considered. If a semaphore has several
    holders, a waiter needs only one of them to release. Candidates of an election and members of a barrier may
    wait for a long time without harm.

@@ -5,17 +5,17 @@
 
 1. ``locks`` and ``leases``: Curator's semaphore. The children of ``leases`` hold it, and the children of
    ``locks`` wait (recipe-rules.md B.5). The first child of ``locks`` creates its lease, and then waits until
-   there are no more leases than the limit. So a lease is not held yet if the session of the first waiter
-   created it after its znode in ``locks``.
-2. ``entries`` or ``taken``: kazoo's locking queue. The children of ``taken`` are claims of its items
+   there are no more leases than the limit. So a lease counts as not held yet if the first waiter's session
+   created the lease after the first waiter's znode in ``locks``.
+2. ``entries`` or ``taken``: kazoo's locking queue. The children of ``taken`` are claims of the queue's items
    (recipe-rules.md B.9).
 3. ``lease_holder``: kazoo's lease by the clock (recipe-rules.md B.10).
 4. Any contender: a lock, a read-write lock or an election, by the markers (recipe-rules.md B.2).
-5. Members of a double barrier. They wait until ``ready`` or ``sentinel`` exists.
-6. Names of 32 hex digits. They are leases of kazoo's semaphore if its gate exists or the directory holds a
-   limit; else they are members of kazoo's double barrier.
+5. Members of a double barrier. The members wait until ``ready`` or ``sentinel`` exists.
+6. Names of 32 hex digits. These children are leases of kazoo's semaphore if the gate of the semaphore exists,
+   or if the directory's data is a limit. Otherwise they are members of kazoo's double barrier.
 7. Items of queues; members of parties.
-8. An ephemeral child with the name that a known program gives its leader: an election.
+8. An ephemeral child with the name that a known program uses for its leader: an election.
 9. Only ephemeral children: a group.
 
 All other directories are not recognised. A barrier cannot be recognised, because it is one znode without
@@ -108,8 +108,8 @@ aiozk uses ``sentinel``."""
 
 
 def parts(path: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths of other directories that must be read to recognise this directory. These directories
-    may be missing."""
+    """Return the paths of other directories that must be read to recognise this directory. Some of these
+    directories may not exist."""
     present = set(names)
     if {"locks", "leases"} <= present:
         return join(path, "locks"), join(path, "leases")
@@ -171,7 +171,7 @@ def _curator_semaphore(path: str, directories: Directories) -> Layout | None:
 
 
 def _is_created_by(waiter: Participant, lease: Participant) -> bool:
-    """Return whether the first contender at the gate created the lease after it came to the gate."""
+    """Return whether the first contender at the gate created the lease after its own znode at the gate."""
     gate, own = waiter.child.stat, lease.child.stat
     return bool(gate and own and gate.ephemeralOwner == own.ephemeralOwner and gate.czxid < own.czxid)
 
@@ -241,13 +241,13 @@ _STRANGERS = (
     "{} hold it at the same time: the contenders of {} do not look at each other."
     ' Use one library for all, or pyzk with layout="both".'
 )
-"""The remark is wrong if pyzk's contenders use Curator's names, because they wait for all other
-contenders."""
+"""The remark is wrong if some of the contenders with Curator's names are pyzk's contenders, because pyzk's
+contenders wait for all other contenders."""
 
 
 def _is_shared_by_strangers(holders: Sequence[Participant]) -> bool:
-    """Return whether several contenders hold a lock that only one may hold. A writer that became a reader is
-    one contender with two znodes."""
+    """Return whether several contenders hold a lock that only one contender may hold at a time. A writer that
+    became a reader is one contender with two znodes."""
     if all(entry.shared for entry in holders):
         return False
     return len({entry.session or entry.sequence for entry in holders}) > 1

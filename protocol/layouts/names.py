@@ -25,7 +25,7 @@ class Library(enum.StrEnum):
     ZOOKEEPER = "ZooKeeper"
     """The recipes in ZooKeeper's own distribution."""
     PYZK = "pyzk"
-    """pyzk's contenders that have both a name for Curator and a name for kazoo."""
+    """pyzk's contenders, if a contender has both a name for Curator and a name for kazoo."""
     PATRONI = "Patroni"
     HADOOP = "Hadoop"
     KAFKA = "Kafka"
@@ -51,7 +51,7 @@ class ContenderKind(enum.Enum):
 
     @property
     def shared(self) -> bool:
-        """True for a reader. Only writers wait for readers."""
+        """True for a reader. Writers wait for readers; readers do not wait for other readers."""
         return self in (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ, ContenderKind.AIOZK_READ)
 
     @property
@@ -100,7 +100,7 @@ class ContenderName:
 
     @property
     def library(self) -> Library:
-        """The library that uses such names."""
+        """The library that uses names with this marker."""
         match = _ATTEMPT.match(self.name)
         if match and match["go"] and self.kind is ContenderKind.CURATOR_LOCK:
             return Library.GO

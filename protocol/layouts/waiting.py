@@ -2,14 +2,15 @@
 
 The rules, for contenders in the order of their numbers:
 
-1. A contender waits for the contenders before it that *its own library* looks at (recipe-rules.md B.2.3).
-   :attr:`Participant.waits_for` names the nearest of them, which is the last one to be deleted.
+1. A contender waits for those earlier contenders that *its own library* looks at (recipe-rules.md B.2.3).
+   :attr:`Participant.waits_for` names the last of these earlier contenders, because it is deleted last.
 2. Readers do not wait for readers. Latches wait only for latches. Leases wait for no contender.
-3. A contender that waits for no other contender is a holder. Two libraries that do not look at each other,
-   such as Curator and kazoo, hold at the same time.
-4. Some names have two meanings. A name with ``__lock__`` is treated as kazoo's ``WriteLock``, which also
-   waits for kazoo's readers, and not as ``Lock``, which does not. A name with ``_c_<UUID>`` is treated as
-   Curator's. A contender of pyzk may have such a name too, but it looks at all contenders.
+3. A contender that waits for no other contender is a holder. Contenders of two libraries that do not look at
+   each other, such as Curator and kazoo, can hold the same lock at the same time.
+4. Some names have two meanings. A name with ``__lock__`` may belong to kazoo's ``Lock`` or ``WriteLock``. It
+   is treated as a ``WriteLock``: only a ``WriteLock`` also waits for kazoo's readers. A name with
+   ``_c_<UUID>`` may belong to Curator or to pyzk. It is treated as Curator's, although pyzk's contenders look
+   at all contenders.
 5. If the writer directly before a reader holds the lock and has the reader's session, the reader does not
    wait: the writer is becoming a reader (recipe-rules.md B.4).
 6. Curator sorts all children as texts, also unknown children. An unknown child whose name sorts before the
@@ -27,12 +28,13 @@ from ..records import Stat
 from .names import ContenderKind, ContenderName, Library, in_order
 
 LAST_SEQUENCE = 2**31 - 1
-"""The last number. From here on the server gives every contender the same number (recipe-rules.md 0.4)."""
+"""The largest number in a name. After this number, the server gives every contender the same number
+(recipe-rules.md 0.4)."""
 
 
 @attrs.frozen
 class Child:
-    """A child, with the parts that were read.
+    """A child of a directory, with its Stat and data if they were read.
 
     :ivar stat: the Stat; None if it was not read.
     :ivar data: the data; None if it was not read, or is null.
@@ -49,7 +51,7 @@ class Participant:
     :ivar names: the names of its znodes. A contender with a name for Curator and a name for kazoo has two
         znodes.
     :ivar role: ``lock``, ``read``, ``write``, ``latch``, ``lease``, ``candidate``, ``member`` or ``claim``.
-    :ivar library: the library that uses such names; None if it is not known.
+    :ivar library: the library that uses names of this form; None if the library is not known.
     :ivar sequence: the number in its name; None if the name has no number.
     :ivar child: its first znode, with the parts that were read.
     :ivar waits_for: the name of the znode that must be deleted before this contender gets the lock; None for
