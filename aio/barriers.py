@@ -48,7 +48,7 @@ class Barrier(TaskWrapper, of=TrioBarrier):
         self._make(zk, path, parents=parents, acl=acl)
 
     async def create(self) -> None:
-        """Create the barrier. If it exists already, nothing happens.
+        """Create the barrier. If the znode exists already, nothing happens.
 
         :raises SessionExpiredError: the session ended during the call.
         :raises ZooKeeperError: the server refuses the request, for example with :class:`NoAuthError`.

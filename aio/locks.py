@@ -171,8 +171,8 @@ class LockRegistry(TaskWrapper, of=TrioLockRegistry):
 
 
 class RWLock(TaskWrapper, of=TrioRWLock):
-    """A read/write lock on a path: one writer or any number of readers hold it, in the order in which they
-    came.
+    """A read/write lock on a path. One writer or any number of readers hold the lock. Contenders get the lock
+    in the order in which they came.
 
         rw = RWLock(zk, "/config-lock")
         async with rw.read() as grant: ...
@@ -275,10 +275,11 @@ class Semaphore(Acquirable[Grant], of=TrioSemaphore):
         async with semaphore.acquire_many(2) as leases:  # both leases, or none
             ...
 
-    A lease is a :class:`.Grant` and gives the same guarantees as a lock. It ends with the session. When it
-    may have been lost, the body is cancelled, and the block raises :class:`LockLost`. The token of a lease is
-    the czxid of its znode. Leases that were acquired together have the same token. A task may hold several
-    leases. Acquiring and releasing a lease costs 8 requests; with ``layout="kazoo"`` it costs 9 requests.
+    A lease is a :class:`.Grant` and gives the same guarantees as a lock. The lease ends with the session.
+    When the lease may have been lost, the body is cancelled, and the block raises :class:`LockLost`. The
+    token of a lease is the czxid of its znode. Leases that were acquired together have the same token. A task
+    may hold several leases. Acquiring and releasing a lease costs 8 requests; with ``layout="kazoo"`` it
+    costs 9 requests.
 
     :param path: the path of the semaphore. A missing znode is created.
     :param limit: the number of leases.
@@ -368,8 +369,8 @@ class MultiLock(Acquirable[Grants], of=TrioMultiLock):
     paths. So two objects of this class never wait for each other (trap E-58). The members are released in the
     reverse order. The loss of a member cancels the body, and also the wait for the next member. Each grant
     has its own token. The grants are in the order in which the members were given. A deadlock is still
-    possible between clients with different chroots, because their paths differ. It is also possible with code
-    that acquires the same locks one by one in another order.
+    possible between clients with different chroots, because their paths differ. A deadlock is also possible
+    with code that acquires the same locks one by one in another order.
 
     :param locks: the members. Two members of the same class must have different paths. For several leases of
         one semaphore use :meth:`.Semaphore.acquire_many`.

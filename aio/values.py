@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Counter(TaskWrapper, Generic[N], of=TrioCounter):
-    """A number at a path, which any client may add to.
+    """A number at a path. Any client may add to the number.
 
         counter = Counter(zk, "/counters/orders")
         before, after = await counter.add(1)
@@ -117,7 +117,7 @@ class Counter(TaskWrapper, Generic[N], of=TrioCounter):
 
 
 class SharedValue(TaskWrapper, Generic[T], of=TrioSharedValue):
-    """A value at a path, which any client may read, follow and replace.
+    """A value at a path. Any client may read, follow and replace the value.
 
         value = SharedValue(zk, "/config/limit", codec=INT32)
         async with value.updates() as stream:

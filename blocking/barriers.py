@@ -49,7 +49,7 @@ class Barrier(ThreadWrapper, of=TrioBarrier):
         self._make(zk, path, parents=parents, acl=acl)
 
     def create(self) -> None:
-        """Create the barrier. If it exists already, nothing happens.
+        """Create the barrier. If the znode exists already, nothing happens.
 
         :raises SessionExpiredError: the session ended during the call.
         :raises ZooKeeperError: the server refuses the request, for example with :class:`NoAuthError`.

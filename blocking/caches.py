@@ -38,8 +38,8 @@ class Cache(Running, of=TrioCache):
 
     :param depth: the number of cached levels below the znode; None means all levels.
     :param with_data: whether the data is cached. If False, only the Stats are cached.
-    :param selector: a function that says which paths below the znode are cached. It must always return the
-        same result for the same path.
+    :param selector: a function that says which paths below the znode are cached. The function must always
+        return the same result for the same path.
     :raises BadArgumentsError: ``path`` is not a valid path.
     :raises ValueError: ``depth`` is negative.
     """

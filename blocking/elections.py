@@ -36,7 +36,8 @@ class Term(Grant, of=TrioTerm):
 
 
 class LeaderElection(ThreadWrapper, of=TrioLeaderElection):
-    """An election of one leader among any number of candidates, in the order in which they came.
+    """An election of one leader among any number of candidates. The candidates lead in the order in which
+    they came.
 
         election = LeaderElection(zk, "/leader", id="10.0.0.1:80")
         with election.lead() as term:

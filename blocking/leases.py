@@ -93,8 +93,8 @@ class TimeLease(ThreadWrapper, of=TrioTimeLease):
 
 
 class MultiTimeLease(ThreadWrapper, of=TrioMultiTimeLease):
-    """Several time leases, ``<path>/0`` to ``<path>/<count - 1>``. A holder obtains any one of them. The
-    layout is the layout of kazoo's MultiNonBlockingLease.
+    """Several time leases, ``<path>/0`` to ``<path>/<count - 1>``. A holder obtains one lease, whichever is
+    free. The layout is the layout of kazoo's MultiNonBlockingLease.
 
     :param count: the number of leases.
     :param duration: the length of a lease in seconds, from the moment when it is obtained.

@@ -198,8 +198,8 @@ class TtlNode(KeptNode, of=TrioTtlNode):
         with TtlNode(zk, "/reports/today", data=b"...", ttl=3600) as node:
             node.ready()
 
-    The znode of Curator's PersistentTtlNode is a container with the same child. So each of the two recipes
-    can keep a znode that the other recipe has created.
+    The znode of Curator's PersistentTtlNode is a container with the same child. So Curator's recipe and this
+    recipe can each keep a znode that the other has created.
 
     If an error makes it impossible to keep the znode, the block is cancelled and raises this error.
     :class:`UnimplementedError` means that the server does not allow TTL znodes: set ``extendedTypesEnabled``
@@ -237,9 +237,9 @@ class Partitioner(Running, of=TrioPartitioner):
                         ...     # only this member works on these items; cancelled when the members change
 
     The znodes are the same as in kazoo's SetPartitioner: a member is ``<path>/party/<32 hex digits>-<id>``. A
-    lock, ``<path>/locks/<item>``, guards each item. So an item never belongs to two members, even if the
-    members do not see the same members. Members of both libraries may be mixed; all members must have the
-    same items. Other children of the party are ignored with a warning; kazoo treats them as members.
+    lock, ``<path>/locks/<item>``, guards each item. So an item never belongs to two members, even if these
+    members have read different lists of members. Members of both libraries may be mixed; all members must
+    have the same items. Other children of the party are ignored with a warning; kazoo treats them as members.
 
     When the session expires, the items are lost, and the member joins again in the next session. If another
     member has the same id, the block raises :class:`NodeExistsError`.

@@ -46,7 +46,7 @@ class Barrier:
         return f"<{type(self).__name__} {self.path}>"
 
     async def create(self) -> None:
-        """Create the barrier. If it exists already, nothing happens.
+        """Create the barrier. If the znode exists already, nothing happens.
 
         :raises SessionExpiredError: the session ended during the call.
         :raises ZooKeeperError: the server refuses the request, for example with :class:`NoAuthError`.

@@ -9,8 +9,8 @@ The rules:
   :class:`.AmbiguousResult` is raised.
 * A znode that is missing or empty means ``default``. kazoo creates an empty znode before it writes the
   number, and Curator reads an empty znode as 0. This recipe creates the znode with its first value.
-* If the object has seen a value and the znode is missing later, another client has deleted the znode. This is
-  an error, unless ``missing="create"`` is set.
+* If the object has seen a value and the znode is missing later, another client has deleted the znode. Then
+  the call raises an error, unless ``missing="create"`` is set.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CounterOptions(ValueOptions, total=False):
 
 
 class Counter(Generic[N]):
-    """A number at a path, which any client may add to.
+    """A number at a path. Any client may add to the number.
 
         counter = Counter(zk, "/counters/orders")
         before, after = await counter.add(1)

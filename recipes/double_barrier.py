@@ -4,13 +4,13 @@ The rules:
 
 * A member is an ephemeral child of the path. When a member finds enough members, it creates the persistent
   child ``ready``. While a valid ``ready`` exists, every member may pass.
-* A ``ready`` is valid if one of the present members is older than it. A ``ready`` that is older than all
-  members is left from a broken round, and is deleted (trap E-21).
-* At the end, the member with the lowest name stays until it is the last member. The other members delete
-  their znodes at once, and wait until the lowest member has left. The last member deletes ``ready`` together
-  with its own znode.
-* ``ready`` is deleted in one transaction with a write to the parent. So the ``ready`` of the next round is
-  never deleted by mistake.
+* A ``ready`` is valid if one of the present members is older than this ``ready``. A ``ready`` that is older
+  than all members is left from a broken round, and is deleted (trap E-21).
+* At the end, the member with the lowest name keeps its znode until no other member has a znode. The other
+  members delete their znodes at once, and wait until the lowest member has left. The last member deletes
+  ``ready`` together with its own znode.
+* ``ready`` is deleted in one transaction with a write to the parent. If another member was faster, the
+  transaction fails. So the ``ready`` of the next round is never deleted by mistake.
 * A member whose session ends between entering and leaving gets the error :class:`BarrierBroken`.
 """
 

@@ -56,7 +56,8 @@ class Term(Grant):
 
 
 class LeaderElection:
-    """An election of one leader among any number of candidates, in the order in which they came.
+    """An election of one leader among any number of candidates. The candidates lead in the order in which
+    they came.
 
         election = LeaderElection(zk, "/leader", id="10.0.0.1:80")
         async with election.lead() as term:

@@ -29,7 +29,7 @@ class RecipeError(Exception):
 
 class LockLost(RecipeError):
     """A lock, a lease, leadership or a claim was lost: another client may already have it. Catch this error
-    around code that relies on it.
+    around code that relies on the ownership.
 
     :ivar reason: the reason for the loss.
     :ivar path: the path of the znode of the ownership.
@@ -121,4 +121,4 @@ class InconsistentLimit(RecipeError):
 
 
 class Deadlock(RecipeError):
-    """A task would wait for a lock that it holds itself."""
+    """A task has tried to acquire a lock that the task already holds."""

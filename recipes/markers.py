@@ -8,10 +8,10 @@ The rules:
 * A process that is killed before the deletion leaves its marker behind. Other clients that use the same
   znodes delete the marker when it is one hour old. If the value was written after the marker, the server's
   clock decides about the age. Otherwise a client must have seen the marker for one hour by its own clock.
-* A missing marker was either never created, or another client has deleted it. A note makes this clear without
-  a clock: a client that deletes markers of other clients writes the largest czxid of these markers into a
-  znode ``swept`` beside them, in the same transaction. Other clients have never deleted a marker with a czxid
-  above the note.
+* A missing marker was either never created, or another client has deleted it. A note helps to distinguish the
+  two cases without a clock. A client that deletes markers of other clients also writes the note: the largest
+  czxid of these markers, in the znode ``swept`` beside the markers, in the same transaction. If the czxid of
+  a marker is above the note, no other client has deleted the marker.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _ABANDONED_AFTER = 3600.0
 """The age in seconds at which a marker is abandoned. A client that has no connection for a longer time may
 never learn the result of its write. One hour is longer than most outages."""
 _READERS_AFTER = 2
-"""A client that only reads looks for old markers after this number of periods. Writers look for them
-earlier."""
+"""A client that only reads looks for old markers after this number of periods. A client that writes looks for
+old markers earlier."""
 _AT_ONCE = 500
-"""The number of markers that are deleted in one transaction. Such a transaction has about 50 KB; servers
-accept 1 MB."""
+"""The number of markers that are deleted in one transaction. A transaction with so many deletions has about
+50 KB; servers accept 1 MB."""
 _NOTE = "swept"
 """The name of the znode with the largest czxid of the deleted markers."""
 _UNKNOWN = 2**63 - 1

@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Versioned(Generic[T]):
-    """A value, and the version and mzxid of the write that it comes from.
+    """A value, and the version and the mzxid of the write that has set the value.
 
     :ivar version: the version of the znode's data, which is the number of writes since the znode was created.
     :ivar mzxid: the zxid of the transaction that wrote the value. A later value has a higher mzxid.
@@ -108,7 +108,7 @@ class ValueOptions(TypedDict, total=False):
 
 
 class SharedValue(Generic[T]):
-    """A value at a path, which any client may read, follow and replace.
+    """A value at a path. Any client may read, follow and replace the value.
 
         value = SharedValue(zk, "/config/limit", codec=INT32)
         async with value.updates() as stream:

@@ -11,7 +11,7 @@ from ..errors import RecipeError
 
 
 class BackgroundWork:
-    """One piece of work in the background. It begins at once, and only the end of the client can stop it.
+    """Work in the background. The work begins at once, and only the end of the client can stop it.
 
     :param work: the function that does the work. It may raise :class:`ZooKeeperError` and
         :class:`RecipeError`; any other error is a bug, and ends the client.

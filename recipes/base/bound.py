@@ -2,7 +2,7 @@
 
 The rules:
 
-* Work that began in one session must not continue silently in the next session. A :class:`Bound` makes its
+* Work that began in one session must not silently continue in the next session. A :class:`Bound` makes its
   calls in the session in which it was created. After the end of this session its calls raise
   :class:`SessionExpiredError`.
 * A lost connection does not end the work: calls are repeated in the same session until they are answered.
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _LEAST_LEASE = 0.3
 """A fraction of the session timeout: :meth:`Bound.confirm` waits for a lease of at least this length. The
-fraction is larger than the default margin of an ownership; so an ownership is not lost at its beginning."""
+fraction is larger than the default margin of an ownership. Therefore a new ownership is not lost at once."""
 
 
 class Bound:
@@ -58,7 +58,7 @@ class Bound:
             raise SessionExpiredError
 
     async def repeat(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a call until it is answered. The server may carry it out more than once.
+        """Repeat a call until it is answered. The server may carry out the call more than once.
 
         :raises SessionExpiredError: the session has ended.
         :raises ZooKeeperError: the server refuses the call.
@@ -114,8 +114,8 @@ class Bound:
 
 
 async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
-    """Wait until one of several waits is over, and cancel the others. A wait is also over when it raises an
-    error because the client was closed, the session has ended, or the connection was lost.
+    """Wait until one of several waits is over, and cancel the others. The error of a closed client, of an
+    ended session or of a lost connection ends a wait too.
 
     :raises trio.Cancelled: the caller was cancelled. This is a single error, and not a group of the errors of
         all waits.

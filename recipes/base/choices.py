@@ -1,4 +1,4 @@
-"""The checks of options: of their names, and of options whose value is one of a few words."""
+"""The checks of the names of options, and of options whose value is one of a few words."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ The rules:
 
 * The server may have carried out a create whose reply was lost. So after a lost reply we look for the znode
   before we create it again.
-* Such a znode can be recognised: either its name has an id that only this call uses, or its name is fixed and
-  its owner is our session.
+* The call can recognise the znode that it has created. Either the name of the znode has an id that only this
+  call uses, or the name is fixed and the owner of the znode is our session.
 * If the caller is cancelled, the client's cleanup deletes the znodes that were or may have been created.
 * If the parent is missing, the parent is created, and then the create is repeated.
 """
@@ -39,8 +39,8 @@ from .bound import Bound
 from .choices import one_of
 
 Parents = Literal["container", "persistent"]
-"""The kind of a missing parent: a container, which the server deletes some time after its last child was
-deleted, or a persistent znode."""
+"""The kind of a missing parent: a container or a persistent znode. The server deletes a container some time
+after the last child of the container was deleted."""
 
 T = TypeVar("T")
 

@@ -37,8 +37,8 @@ class OnBehalf:
 
 
 on_behalf: ContextVar[OnBehalf | None] = ContextVar("on_behalf", default=None)
-"""The caller for whom the present task works. Child tasks inherit this value. But they do not work for the
-caller, because the value names another task."""
+"""The caller for whom the present task works. Child tasks inherit this value, but do not work for the caller:
+``task`` of the value is another task."""
 
 
 def _working() -> OnBehalf | None:

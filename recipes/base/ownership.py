@@ -3,17 +3,17 @@
 The rules (recipe-rules.md D.0, D.1.5, D.2):
 
 * An ownership is lost when the session has ended or may have ended, when the znode of the ownership was
-  deleted, or when the client was closed. The session may have ended when its *lease* is over, less a margin
-  (client/lease.py). A lost ownership stays lost.
+  deleted, or when the client was closed. The session may have ended as soon as its *lease* is over
+  (client/lease.py). A margin shortens the lease. A lost ownership stays lost.
 * During an ownership the client sends requests that prolong the lease.
 * Code that relies on an ownership runs in :meth:`Ownership.scope`. When the ownership is lost, the scope is
   cancelled before another client can get the lock. The block raises :class:`LockLost` with the reason.
 * The end of the lease is also the deadline of the scope. So if the whole process was stopped for too long,
   the scope is cancelled at once. Only a task whose data has arrived during the stop makes one more step, up
-  to its next checkpoint. For tasks of asyncio a timer of their event loop does this (aio/limits.py).
+  to its next checkpoint. In asyncio a timer of the event loop cancels the scope (aio/limits.py).
 * A request of the code may fail because of the loss: the session, the client, the connection or the znode of
   the ownership is gone. The error of the request becomes the cause of the :class:`LockLost`. So code that
-  sends requests after the loss ends with the same error as other code.
+  sends requests after the loss ends with the same error as code that sends no requests.
 * Any other error of the code is raised itself, with a note about the loss.
 """
 
@@ -48,8 +48,8 @@ over. ``"cancel"``: at once. ``"ignore"``: when the server says that the session
 moment another client may already hold the same lock."""
 
 _MARGIN = 0.1
-"""The default margin, as a fraction of the session timeout. It covers clocks with different speeds, and the
-few ms that client/lease.py cannot know."""
+"""The default margin, as a fraction of the session timeout. The margin covers clocks with different speeds,
+and the few ms by which reports to the leader may be late (client/lease.py)."""
 
 _LEAST_MARGIN = 0.05
 """The smallest default margin in seconds. 10 % of a short session timeout would be less than the delays of a
@@ -114,8 +114,7 @@ class Ownership:
         return self._error.reason if isinstance(self._error, LockLost) else None
 
     def deadline(self) -> float:
-        """Return the time in seconds by ``trio.current_time()`` until which the session is certainly alive,
-        less the margin."""
+        """Return the end of the lease less the margin, in seconds by ``trio.current_time()``."""
         session = self._zk.session
         margin = self._margin
         if margin is None:

@@ -2,9 +2,9 @@
 
 The rules:
 
-* An *edge* is a function that users call. At an edge, errors of the client and of the recipes lose the frames
-  inside the edge; so do timeouts and cancellations. Any other error may be a bug of this package, and keeps
-  its frames.
+* An *edge* is a function that users call. At an edge, errors of the client and of the recipes, timeouts and
+  cancellations lose the frames inside the edge. Any other error may be a bug of this package, and keeps its
+  frames.
 * An error that has passed through code of the user, such as the function of an election, keeps its frames.
 * With the environment variable ``PYZK_FULL_TRACEBACKS=1`` all errors keep their frames.
 """
@@ -38,8 +38,9 @@ def shorten(error: BaseException) -> None:
 
 
 def drop_frames(error: BaseException) -> None:
-    """Do what :func:`shorten` does, but in a function that an edge calls. The edge catches the error, and
-    raises it again with a bare ``raise``, which adds no frame. So the edge is the last frame."""
+    """Remove the frames inside an edge from an error, as :func:`shorten` does; called by a function that the
+    edge has called. The edge then raises the error again with a bare ``raise``, which adds no frame. So the
+    edge is the last frame."""
     if not full and all(_is_ours(frame) for frame in _frames(error)):
         error.__traceback__ = None
 

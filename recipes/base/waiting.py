@@ -1,15 +1,15 @@
-"""Words about a wait for a lock: what the wait is for, and who holds the lock. A wait of one second logs
-these words in one line. If a wait is cancelled, its error has the words too.
+"""Texts about a wait for a lock: which lock it is, and who holds the lock. After one second of waiting the
+text is logged in one line. If a wait is cancelled, its error has the text too.
 
 The rules:
 
 * The line is logged once for each wait. Its logger is the logger ``pyzk.recipes``.
-* The error has the same words in a note. A traceback shows the note above the ``TooSlowError`` of trio's
+* The error has the same text in a note. A traceback shows the note above the ``TooSlowError`` of trio's
   ``fail_after``. For ``asyncio.timeout`` and ``pyzk.blocking.timeout`` the note is above or in their
   ``TimeoutError``.
 * The line has only facts that the client already knows. No request is sent for the line.
-* The client's clock measures the second. The timer is a task that sleeps, so a virtual clock stops one more
-  time. If the logger is not enabled for the line, there is no timer.
+* The client's clock measures the second. The timer is a sleeping task. Therefore a virtual clock makes one
+  more stop, at the end of this second. If the logger is not enabled for the line, there is no timer.
 """
 
 from __future__ import annotations

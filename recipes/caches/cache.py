@@ -2,16 +2,16 @@
 
 The rules:
 
-* For each path the cache holds the result of the last read of that path. Events and lists of children only
-  say which paths must be read. The cache takes no other information from them.
+* For each path the cache holds the result of the last read of that path. The cache uses events and lists of
+  children only to find the paths that must be read.
 * If an event names a path during a read of the path, the path is read once more. So the cache follows each
   path in the order of its changes, and in the end has the same content as the tree.
 * After the start, a lost connection, a new session, or an overflow of events, the cache sends a sync and
   walks through the whole tree: it reads every path that it knows or finds. When the walk is done, the cache
   is *synced*.
 * A walk first follows the lists of children downwards. Then it reads the cached paths that were in no list.
-  Such a path may be out of date if a read before the walk found that its parent was gone, and the event for
-  the path was lost.
+  The cached znode at such a path may be out of date. This happens if the event for the path was lost after a
+  read had found that the parent was gone.
 
 The stages of a cache, and the events between them::
 
@@ -49,12 +49,12 @@ from .events import CachedNode, CacheEvents, CacheEventType
 from .reads import ArmedReads, PlainReads
 
 Selector = Callable[[str], bool]
-"""A function that returns for a path whether the znode is cached. Below a znode that is not cached, no znode
+"""A function that returns whether the znode at a path is cached. Below a znode that is not cached, no znode
 is cached."""
 
 _CONCURRENT_READS = 32
-"""The number of znodes that are read at the same time. The number is large enough to use the time of a round
-trip, and small enough for other requests to get through."""
+"""The number of znodes that are read at the same time. With more reads, other requests would have to wait too
+long. With fewer reads, the cache would often wait for a reply."""
 
 
 class _Stage(enum.Enum):
@@ -85,8 +85,8 @@ class Cache(Running):
 
     :param depth: the number of cached levels below the znode; None means all levels.
     :param with_data: whether the data is cached. If False, only the Stats are cached.
-    :param selector: a function that says which paths below the znode are cached. It must always return the
-        same result for the same path.
+    :param selector: a function that says which paths below the znode are cached. The function must always
+        return the same result for the same path.
     :raises BadArgumentsError: ``path`` is not a valid path.
     :raises ValueError: ``depth`` is negative.
     """

@@ -47,9 +47,9 @@ class CachedNode:
     stat: Stat
 
     def same_as(self, other: CachedNode) -> bool:
-        """Return whether both show the same znode without a write in between. The version is not enough to
-        decide this, because it starts again when a znode is deleted and created again (recipe-rules.md trap
-        E-43)."""
+        """Return whether both reads have returned the same znode, without a write in between. The version is
+        not enough to decide this, because it starts again when a znode is deleted and created again
+        (recipe-rules.md trap E-43)."""
         return self.replaces(other) is False and self.stat.mzxid == other.stat.mzxid
 
     def replaces(self, other: CachedNode) -> bool:
@@ -130,7 +130,8 @@ class CacheEvents:
         return None
 
     def _compare(self, path: str) -> CacheEvent | None:
-        """Return the next event of a path: one step from the reported state to the cached state."""
+        """Return the next event of a path. The event is one step from the last reported znode to the cached
+        znode."""
         old, new = self._reported.get(path), self._source.nodes.get(path)
         if old is not None and (new is None or new.replaces(old)):
             del self._reported[path]

@@ -41,10 +41,10 @@ class PlainReads:
 
 
 class ArmedReads(PlainReads):
-    """Reads for servers before 3.6: they set at most two one-shot watches on each znode.
+    """Reads for servers before 3.6. The reads set at most two one-shot watches on each znode.
 
-    :param root: the root of the cache. Only this path is watched while its znode does not exist. Any other
-        new znode shows in the list of its parent.
+    :param root: the root of the cache. Only this path is watched while its znode does not exist. The cache
+        finds any other new znode in the list of its parent.
     :param changed: a function that is called with the path when a watch has fired.
     """
 

@@ -36,7 +36,7 @@ async def held(granted: G) -> AsyncIterator[G]:
 
 
 async def end_after(error: BaseException, granted: Granted) -> None:
-    """Give up a grant after an error. If this fails too, the first error gets a note with the second
+    """Give up a grant after an error. If the release fails too, the first error gets a note with the second
     error."""
     try:
         await granted.end()

@@ -1,11 +1,11 @@
-"""The contenders before a contender: they give the words for the holder of the lock for which it waits.
+"""The contenders before a waiting contender, and the text about the holder of the lock.
 
 The rules:
 
-* To know the holder, a contender whose wait is cancelled reads the first znodes of the queue. This is done in
-  the same round trip in which it deletes its own znode. A contender that waits directly for the holder has
+* To know the holder, a contender whose wait is cancelled reads the first znodes of the queue. These reads are
+  in the same round trip as the deletion of its own znode. A contender that waits directly for the holder has
   already read the holder's znode.
-* The words do not make a wait longer. Unknown facts are left out.
+* The text does not make a wait longer. Unknown facts are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _READ = 5
 """The largest number of znodes that are read from the beginning of the queue."""
 
 _LONGEST = 60
-"""The largest number of characters that are shown of a holder's data."""
+"""The number of characters after which a holder's data is cut off in the text."""
 
 Read = tuple[str, bytes | None, Stat]
 """A path, and the data and Stat that were read there."""

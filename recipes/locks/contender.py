@@ -1,7 +1,7 @@
 """The engine of locks, read/write locks, semaphores and elections (recipe-rules.md D.2).
 
-A contender creates a sequential ephemeral znode. It has won when it waits for no contender before it. The
-rules:
+A contender creates a sequential ephemeral znode. A contender has won when it needs to wait for no contender
+before it. The rules:
 
 * A contender decides only by lists of children. Any event makes it list the children again.
 * If its own znode is missing in a list, an operator has deleted the znode. Then the contender begins anew.
@@ -53,8 +53,8 @@ from .strategy import Strategy
 logger = logging.getLogger(__name__)
 
 _MANY = 10_000
-"""The number of contenders above which a list of them gets close to 1 MiB, the largest size of a reply (trap
-E-42)."""
+"""The number of contenders above which a warning is logged: the list of the contenders gets close to 1 MiB,
+the largest size of a reply (trap E-42)."""
 
 
 class _Displaced(Exception):
@@ -63,7 +63,7 @@ class _Displaced(Exception):
 
 @attrs.define(eq=False, kw_only=True)
 class Contest:
-    """The path at which our contenders contend, and the options of :class:`.lock.Lock`."""
+    """The path of the parent of the contenders, and the options of :class:`.lock.Lock`."""
 
     zk: ZooKeeper
     path: str
@@ -200,7 +200,7 @@ class _Attempt:
                 self._data[path], self._stat, self._own_watches[path] = read
 
     def _blocker(self, names: list[str]) -> ContenderName | None:
-        """Return the nearest contender before this one that this one must wait for."""
+        """Return the nearest earlier contender for which this contender must wait."""
         contest = self.contest
         contenders, unknown = in_order(names)
         self._warn_about(contenders, unknown)

@@ -1,7 +1,7 @@
 """An ownership on two znodes (``layout="both"``), which makes Curator and kazoo wait for the same holder.
 
-Curator waits for one of the two znodes, and kazoo for the other. Each library gives the lock to its next
-contender when the znode for this library is gone. So the lock is lost when either znode is lost, and a fenced
+Curator waits for one of the two znodes, and kazoo for the other. When one of the znodes is gone, the next
+contender of its library gets the lock. So the lock is lost when either znode is lost, and a fenced
 transaction must check both znodes.
 """
 

@@ -35,8 +35,8 @@ class MultiLock(Acquirable[Grants]):
     paths. So two objects of this class never wait for each other (trap E-58). The members are released in the
     reverse order. The loss of a member cancels the body, and also the wait for the next member. Each grant
     has its own token. The grants are in the order in which the members were given. A deadlock is still
-    possible between clients with different chroots, because their paths differ. It is also possible with code
-    that acquires the same locks one by one in another order.
+    possible between clients with different chroots, because their paths differ. A deadlock is also possible
+    with code that acquires the same locks one by one in another order.
 
     :param locks: the members. Two members of the same class must have different paths. For several leases of
         one semaphore use :meth:`.Semaphore.acquire_many`.

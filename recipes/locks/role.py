@@ -3,7 +3,8 @@
 The rules (recipe-rules.md B.2; :mod:`pyzk.protocol.layouts` reads the names of all libraries):
 
 * The znode of a contender has the name ``<id><marker><number>``. The marker shows the purpose and the library
-  of the contender. The number has 10 digits. The server adds it, and counts separately for each parent.
+  of the contender. The number has 10 digits. The server adds the number, and counts separately for each
+  parent.
 * The lowest number is first.
 * Most libraries look only for their own markers. So contenders of two libraries at one path may both hold the
   lock.
@@ -40,8 +41,8 @@ DEFAULT_KINDS = frozenset(ContenderKind) - {ContenderKind.CURATOR_LATCH, Contend
 
 
 class LockKind(enum.Enum):
-    """The purpose of our contenders. The value is the kind of contender for Curator and the kind for
-    kazoo."""
+    """The purpose of our contenders. The value has two kinds of contenders: the kind in the names for
+    Curator, and the kind in the names for kazoo."""
 
     LOCK = (ContenderKind.CURATOR_LOCK, ContenderKind.KAZOO_LOCK)
     READ = (ContenderKind.CURATOR_READ, ContenderKind.KAZOO_READ)

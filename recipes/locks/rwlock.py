@@ -168,8 +168,8 @@ class WriteLock(Lock):
 
 
 class RWLock:
-    """A read/write lock on a path: one writer or any number of readers hold it, in the order in which they
-    came.
+    """A read/write lock on a path. One writer or any number of readers hold the lock. Contenders get the lock
+    in the order in which they came.
 
         rw = RWLock(zk, "/config-lock")
         async with rw.read() as grant: ...

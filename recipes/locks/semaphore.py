@@ -5,9 +5,9 @@ The rules:
 * A contender for leases first acquires a lock, the *gate*. So contenders get leases in the order in which
   they came, and a contender for many leases delays later contenders.
 * The holder of the gate waits until enough leases are free, and creates all of its leases in one transaction.
-  The transaction also checks that it still holds the gate. So there are never more leases than the limit
-  (invariant I-10). Two contenders for several leases cannot block each other with half of their leases (trap
-  E-36).
+  The transaction also checks that this contender still holds the gate. So there are never more leases than
+  the limit (invariant I-10). No contender holds only a part of its leases, so two contenders cannot wait for
+  each other's leases (trap E-36).
 * Only the holder of the gate watches the leases. All other contenders wait in the queue of the gate.
 * If the gate or a new lease is lost before :meth:`Semaphore.acquire` returns, the attempt begins anew.
 """
@@ -76,10 +76,11 @@ class Semaphore(Acquirable[Grant]):
         async with semaphore.acquire_many(2) as leases:  # both leases, or none
             ...
 
-    A lease is a :class:`.Grant` and gives the same guarantees as a lock. It ends with the session. When it
-    may have been lost, the body is cancelled, and the block raises :class:`LockLost`. The token of a lease is
-    the czxid of its znode. Leases that were acquired together have the same token. A task may hold several
-    leases. Acquiring and releasing a lease costs 8 requests; with ``layout="kazoo"`` it costs 9 requests.
+    A lease is a :class:`.Grant` and gives the same guarantees as a lock. The lease ends with the session.
+    When the lease may have been lost, the body is cancelled, and the block raises :class:`LockLost`. The
+    token of a lease is the czxid of its znode. Leases that were acquired together have the same token. A task
+    may hold several leases. Acquiring and releasing a lease costs 8 requests; with ``layout="kazoo"`` it
+    costs 9 requests.
 
     :param path: the path of the semaphore. A missing znode is created.
     :param limit: the number of leases.

@@ -5,12 +5,13 @@ The rules:
 
 * The znode is ephemeral. A contender tries to create the znode. If the znode exists, the contender watches
   the parent, and tries again when the znode is gone.
-* The znode does not show which task of a session owns it. So the tasks of one client take turns, and only the
-  task that has the turn tries. If the znode belongs to our session, it belongs to this task.
+* The znode does not show which task of a session owns it. So the tasks of one client take turns. Only the
+  task that has the turn tries to create the znode. If the znode belongs to our session, the znode belongs to
+  this task.
 * A turn ends when the znode is deleted or lost. If the deletion waits for the connection, the next task must
   wait for the deletion.
 * After a lost reply the create is not simply repeated. If the znode belongs to this session, this client has
-  created it.
+  created the znode.
 """
 
 from __future__ import annotations

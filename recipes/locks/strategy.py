@@ -3,8 +3,8 @@
 The rules:
 
 * A contender lists the children again when its watch has fired, or when the period is over.
-* The strategy decides how many events and requests a wait costs. It does not decide the winner, which follows
-  from the list of children.
+* The strategy decides how many events and requests a wait costs. The list of children decides the winner, not
+  the strategy.
 """
 
 from __future__ import annotations

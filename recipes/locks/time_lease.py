@@ -148,7 +148,7 @@ class TimeLease:
             return await repeat(self.zk, lambda: self._change(grant, change), grant.generation)
 
     async def _change(self, grant: Grant, change: _Change) -> bool:
-        """Read the lease, and write the change. Returns False if there was nothing to write. The call may be
+        """Read the lease, and write the change. Returns False if there was nothing to write. The call can be
         repeated, because a holder can obtain its own lease again."""
         while True:
             data: bytes | None
@@ -198,8 +198,8 @@ class TimeLease:
 
 
 class MultiTimeLease:
-    """Several time leases, ``<path>/0`` to ``<path>/<count - 1>``. A holder obtains any one of them. The
-    layout is the layout of kazoo's MultiNonBlockingLease.
+    """Several time leases, ``<path>/0`` to ``<path>/<count - 1>``. A holder obtains one lease, whichever is
+    free. The layout is the layout of kazoo's MultiNonBlockingLease.
 
     :param count: the number of leases.
     :param duration: the length of a lease in seconds, from the moment when it is obtained.

@@ -4,8 +4,8 @@ The rules:
 
 * A member is an ephemeral znode in the directory of the party. A :class:`.PersistentNode` keeps the znode: it
   is created again after a deletion, and in the next session.
-* The name of the znode identifies the member. So a member that comes back with the same name is the same
-  member.
+* The name of the znode identifies the member. So a member that leaves and joins again with the same name is
+  the same member.
 * The znode of each member is read once, when its name is new. In kazoo's shallow layout the name holds the
   id, and no znode is read.
 * Changes are the differences between two lists of names. A slow reader does not see members that joined and

@@ -2,12 +2,12 @@
 
 The rules:
 
-* One task creates the znode, watches it, writes it, and creates it again. So no request can overtake an
-  earlier request (recipe-rules.md trap E-05).
-* The znode belongs to this object if it has the czxid that the create returned. A znode that another client
-  has created in its place is a conflict, even with the same data.
+* One task makes all requests for the znode. So no request can overtake an earlier request (recipe-rules.md
+  trap E-05).
+* The znode belongs to this object if its czxid is the czxid that the create returned. A znode that another
+  client has created at the path is a conflict, even with the same data.
 * An ephemeral znode of an earlier session of this client is never adopted, because the server will soon
-  delete it. It is deleted and created again (recipe-rules.md trap E-45).
+  delete it. This object deletes the znode and creates it again (recipe-rules.md trap E-45).
 * New data is written to the existing znode, and to each znode that is created later.
 * The znode is deleted at the end of the block. Without a connection the client deletes it later in the
   background.

@@ -27,7 +27,7 @@ from ..base.creating import Parents
 from .persistent_node import KeptNode
 
 TOUCH = "touch"
-"""The name of the child that is written to keep the znode."""
+"""The name of the child. Writes to the child keep the znode."""
 
 
 class TtlNode(KeptNode):
@@ -36,8 +36,8 @@ class TtlNode(KeptNode):
         async with TtlNode(zk, "/reports/today", data=b"...", ttl=3600) as node:
             await node.ready()
 
-    The znode of Curator's PersistentTtlNode is a container with the same child. So each of the two recipes
-    can keep a znode that the other recipe has created.
+    The znode of Curator's PersistentTtlNode is a container with the same child. So Curator's recipe and this
+    recipe can each keep a znode that the other has created.
 
     If an error makes it impossible to keep the znode, the block is cancelled and raises this error.
     :class:`UnimplementedError` means that the server does not allow TTL znodes: set ``extendedTypesEnabled``

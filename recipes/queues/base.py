@@ -35,8 +35,8 @@ class QueueOptions(TypedDict, total=False):
     default is False: :class:`AmbiguousResult` is raised.
 
     ``parents``: the kind of missing directories: ``"container"``, the default, or ``"persistent"``. Use
-    ``"persistent"`` together with kazoo or Curator's DistributedQueue. These libraries do not expect that the
-    server removes a directory that was empty for some time.
+    ``"persistent"`` together with kazoo or Curator's DistributedQueue. Otherwise the server removes a
+    directory that was empty for some time, which these libraries do not expect.
 
     ``acl``: the ACL of every znode that is created; None gives all permissions to everybody.
 

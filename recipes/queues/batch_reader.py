@@ -4,11 +4,11 @@ The rules:
 
 * The tasks wait in one line. Only the first task sends requests and waits, with one child watch on each
   directory. So a new item wakes only one task of the process.
-* A task reserves the item that it will take. The next task continues with the rest of the list. It lists the
-  items again only if the list is used up or out of date.
+* A task reserves the item that it will take. The next task continues with the rest of the list. This task
+  lists the items again only if the list is used up or out of date.
 * Claims are listed before items. So an item that is taken between the two lists does not look free.
 * Another consumer may be faster. Then the task lists the items again, and takes one of the first few items at
-  random. Otherwise all consumers would try the same item again.
+  random. If each took the first item, all consumers would try the same item again.
 * Children that are not items, and items that cannot be read, are skipped and logged once.
 * The watches are removed when the last task leaves the line.
 """
@@ -33,9 +33,8 @@ from .items import Position, QueueLocation
 logger = logging.getLogger(__name__)
 
 _CHOICES = 8
-"""The number of items from which a consumer chooses after another consumer was faster. It is larger than the
-usual number of consumers that try at the same moment, and small enough to nearly keep the order of the
-queue."""
+"""The number of items from which a consumer chooses after another consumer was faster. Usually fewer
+consumers than this try at the same moment. A larger number would change the order of the items too much."""
 _MANY_ITEMS = 10_000
 """The number of items above which a warning is logged. A list of so many items takes about 0.5 MB, and
 clients refuse replies above 1 MB by default (recipe-rules.md trap E-42)."""

@@ -2,9 +2,9 @@
 
 A *claim* is an ephemeral znode with the name of the item, in a separate directory. While the claim exists,
 the item is reserved for the owner of the claim. The owner takes the item: one transaction deletes the item
-and the claim. So after a lost reply the znodes show what happened: the claim still exists, or both znodes are
-gone (recipe-rules.md trap E-40). The data of a claim is a unique id, because other tasks of the same session
-create claims too.
+and the claim. So after a lost reply the znodes show what happened (recipe-rules.md trap E-40). If the
+transaction was not carried out, the claim still exists. If it was carried out, both znodes are gone. The data
+of a claim is a unique id, because other tasks of the same session create claims too.
 
 A :class:`Removal` goes through these states. Without claims there is no state "claimed"::
 
@@ -16,12 +16,12 @@ Claiming: one transaction checks that the item exists, and creates the claim.
 event                                      what follows
 =========================================  ==============================================================
 created                                    claimed
-the claim exists                           another consumer has it: try another item
+the claim exists                           another consumer has the item: try another item
 the item is missing                        somebody has taken it: try another item
 the directory of the claims is missing     create it and try again
 the reply was lost, our id is in a claim   claimed
-the reply was lost, it is not              try again
-the session ended                          the claim ended too: try another item, in the next session
+the reply was lost, our id is in no claim  try again
+the session ended                          the claim ended too: try another item in the next session
 cancelled                                  withdraw the request; if it was sent, delete the claim
 =========================================  ==============================================================
 
@@ -33,13 +33,13 @@ event                                          with a claim   without
 deleted                                        taken          taken
 item or claim is missing                       lost           lost
 the request was not sent                       try again      try again
-the reply was lost, and our claim is there     try again      (there is none)
-the reply was lost, the item alone is there    lost           try again
+the reply was lost, our claim is there         try again      (no claim)
+the reply was lost, only the item is there     lost           try again
 the reply was lost, both are gone              taken          undecided
 the session ended, the request was not sent    lost           lost
 the session ended, the item is there           lost           lost
 the session ended, the item is gone            undecided      undecided
-the client was closed, request not sent        closed         closed
+the client was closed, nothing was sent        closed         closed
 the client was closed, the reply is missing    undecided      undecided
 =============================================  =============  ====================
 
@@ -56,8 +56,8 @@ cancelled   not sent: withdraws the request.        the deletion continues
             Sent: waits for the outcome
 ==========  ======================================  ====================================
 
-The deletion and the release of a claim run in the client's background. So both are completed even if the
-caller is cancelled.
+The deletion and the release of a claim run in the client's background. So the deletion and the release are
+completed even if the caller is cancelled.
 """
 
 from __future__ import annotations

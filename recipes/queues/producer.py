@@ -6,12 +6,12 @@ The rules:
 * In a *marked* layout the names of each put are unique. The transaction of the put also creates an ephemeral
   marker with a unique name in ``<items>.puts``. After a lost reply the marker shows whether the items were
   put, even if consumers have already taken them. If the session has ended too, the marker is gone. Then the
-  items themselves are looked for; if they are missing, :class:`AmbiguousResult` is raised.
-* In other layouts a lost reply raises :class:`AmbiguousResult`. With ``retry`` the items are put again
-  instead.
-* If the queue has a limit, the transaction also writes the directory, with the version that was read together
-  with the number of items. So if another client puts items in between, the transaction fails and is repeated.
-  Only one task of an object waits for room.
+  producer looks for the items; if they are missing, :class:`AmbiguousResult` is raised.
+* In other layouts a lost reply raises :class:`AmbiguousResult`. With ``retry`` the items are put again in
+  place of this error.
+* If the queue has a limit, the transaction also writes the directory, with a check of the version that was
+  read together with the number of items. So if another client puts items in between, the transaction fails
+  and is repeated. Only one task of an object waits for room.
 * The last number of the server is 2,147,483,647. Items that get this number are removed, and
   :class:`SequenceExhausted` is raised.
 """
