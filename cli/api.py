@@ -25,7 +25,8 @@ from .streams import ERRORS, LONGEST, reason, stream_to
 
 _PREFIX = "/api/v1"
 _PATIENCE = 60.0
-"""Seconds to wait for an answer. An advance of the clock can take long."""
+"""The seconds to wait for an answer. The number is large because an advance of the server's clock can take
+long."""
 _RECEIVE = 64 * 1024  # bytes
 _CLIENTS = 1000
 """The largest number of sessions in one request for descriptions. A server returns at most this many sessions
@@ -36,13 +37,14 @@ _STATUSES: Mapping[int, Status] = {
     403: Status.FORBIDDEN,
     404: Status.NO,
 }
-"""The exit status for a status of HTTP. For every other status the exit status is "the server refuses"."""
+"""The exit status for each status of HTTP. For a status that is missing here, the exit status is "the server
+refuses"."""
 
 
 class Api:
     """One connection to the control API.
 
-    :ivar of_all: the prefix of paths that concern all servers of ``--hosts``.
+    :ivar of_all: the prefix of the paths of requests that concern all servers of ``--hosts``.
     """
 
     def __init__(self, context: Context, host: Host, stream: trio.abc.Stream) -> None:
@@ -68,7 +70,7 @@ class Api:
         return json.loads(answer)
 
     async def follow(self, *path: str, **fields: Any) -> AsyncGenerator[str, None]:
-        """Make a request with an endless answer; yields the lines of the answer.
+        """Make a request whose answer has no end; yield the lines of the answer.
 
         :raises Failure: the server refuses, or has ended.
         """
@@ -126,7 +128,7 @@ class Api:
         return bytes(answer)
 
     async def _data(self, patience: float) -> bytes:
-        """Return a piece of a body; empty after its end."""
+        """Return a piece of a body; return an empty piece after the end of the body."""
         event = await self._event(patience)
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 
@@ -148,9 +150,10 @@ class Api:
 async def api(context: Context, *, of_all: bool = False, from_one: bool = False) -> AsyncIterator[Api]:
     """The control API of the server that the arguments name.
 
-    :param of_all: whether the server can belong to an ensemble. Then any server of the ensemble answers for
-        all servers.
-    :param from_one: whether one server of an ensemble in ``--hosts`` is enough for that.
+    :param of_all: whether ``--hosts`` can name several servers of an ensemble. In this case the first server
+        that can be reached answers for the whole ensemble.
+    :param from_one: whether the request concerns the whole ensemble even if ``--hosts`` names only one server
+        of the ensemble.
     :raises Failure: the server is not a pyzk-server, its control is off, or the connection fails.
     """
     options, hosts = context.options, await hosts_of(context.options)

@@ -13,7 +13,7 @@ from typing import NoReturn
 from .status import Failure, Status
 
 _ZKCLI = re.compile(r"unrecognized arguments: .*-s(erver)?\b")
-"""Options of other tools, each with a hint to the right option."""
+"""Options of other tools that users may try here, each with a hint to the right option."""
 DEFAULT_HOSTS = "127.0.0.1:2181"
 
 
@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _NoAuth(argparse.Action):
-    """``--auth``, an option of other tools."""
+    """``--auth``: an option of other tools, which these commands refuse."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         parser.error(
@@ -77,7 +77,8 @@ def add_hosts(add: Callable[..., object], environ: Mapping[str, str]) -> None:
 
 
 def split_command(argv: Sequence[str]) -> tuple[Sequence[str], bool, Sequence[str]]:
-    """Return the program's own arguments, whether there is a ``--``, and the command after the ``--``."""
+    """Return three values: the program's own arguments, whether there is a ``--``, and the command after the
+    ``--``."""
     if "--" not in argv:
         return argv, False, []
     at = argv.index("--")
@@ -117,8 +118,8 @@ def check_path(program: str, path: str) -> None:
 def identities(
     program: str, file: Path | None, environ: Mapping[str, str] = os.environ
 ) -> tuple[tuple[str, str], ...]:
-    """Return the identities, as pairs of scheme and credential. Messages show only the file and the line of
-    an identity.
+    """Return the identities, as pairs of scheme and credential. An error message shows only the file and the
+    line of a wrong identity, not the identity.
 
     :raises Failure: a file cannot be read, or a line is malformed.
     """

@@ -5,11 +5,11 @@ The rules:
 * On Linux the processes of a command are all its descendants, also daemons. This process is their
   *subreaper*: if the parent of a descendant ends, the descendant becomes a child of this process. All
   processes of the command have ended when this process has no children.
-* On other POSIX systems the processes of a command are the processes of its process group. At a terminal,
-  only the command itself counts.
+* On other POSIX systems the processes of a command are the processes of its process group. If the command
+  runs at a terminal there, only the command's first process counts.
 * No command is run on Windows, because Windows has neither process groups nor SIGTERM.
-* Processes that this process had as children before are never touched.
-* The processes get SIGTERM, and after a time SIGKILL.
+* Processes that were children of this process before the command started get no signal.
+* To end the processes, this process sends SIGTERM, and after a time SIGKILL.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _libc: Any = ctypes.CDLL(None) if _LINUX else None
 
 _POLL_INTERVAL = 0.05
 """Seconds between two checks for remaining processes. The checks are needed because SIGCHLD announces only
-the end of children."""
+the end of this process's own children."""
 
 
 class Child:
@@ -82,11 +82,11 @@ class Child:
 
     @property
     def _target(self) -> int:
-        """The group or the process, as an argument of kill(2)."""
+        """The process group of the command, or the process of the command, as an argument of kill(2)."""
         return -self._process.pid if self._own_group else self._process.pid
 
     def signal(self, number: int) -> None:
-        """Pass a signal on. A signal of the terminal has reached the command already."""
+        """Pass a signal on. A signal of the terminal has already reached the command."""
         if self.ended.is_set() or (not self._own_group and number in (signal.SIGINT, signal.SIGQUIT)):
             return
         _kill(self._target, number)
@@ -137,7 +137,7 @@ def heeded() -> list[int]:
 def runnable(command: str) -> Iterator[None]:
     """Turn the OSError of a command that cannot be run into a failure.
 
-    :raises Failure: with the status that shells use.
+    :raises Failure: the command cannot be run; the exit status is the status that shells use.
     """
     try:
         yield
@@ -147,8 +147,8 @@ def runnable(command: str) -> Iterator[None]:
 
 
 def ends_with_us() -> Callable[[], None] | None:
-    """Return the function that a new process runs first so that it ends when this process is killed; or
-    None."""
+    """Return the function that a new process runs first; None if there is no such function. The function
+    makes the new process end when this process is killed."""
     return partial(_end_with, os.getpid()) if _LINUX else None
 
 
@@ -178,7 +178,7 @@ def _has_terminal() -> bool:
 
 
 def _end_with(parent: int) -> None:
-    """Let the kernel kill this new process when its parent is killed."""
+    """Let the kernel kill the calling new process when its parent process is killed."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(Status.SIGNAL + signal.SIGKILL)
@@ -201,7 +201,7 @@ def _kill_all(targets: set[int], number: int) -> None:
 
 
 def _descendants(ancestors: set[int]) -> set[int]:
-    """Return the children of some processes, the children of these children, and so on."""
+    """Return all descendants of some processes: the children, the children of the children, and so on."""
     parents = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -1,9 +1,9 @@
-"""The znodes that can complete a command line, for the completions of shells.
+"""The completion of a command line in a shell: the znodes that can be its next word.
 
-* A shell passes the words of the line; the unfinished word is the last one. zsh and fish remove quotes; for
-  bash :func:`unquoted` does it. Neither a shell nor this module expands anything. Only the shell knows the
-  value of a word with ``$`` or a backtick, so such a word is not used as a connect string, and no znode is
-  offered.
+* A shell passes the words of the line; the unfinished word is the last one. zsh and fish remove quotes from
+  the words; for bash :func:`unquoted` removes them. Neither a shell nor this module expands anything. Only
+  the shell knows the value of a word with ``$`` or a backtick, so such a word is not used as a connect
+  string, and no znode is offered.
 * The completion connects to the server of the command line, with all options of the command line:
   ``--hosts``, ``--tls`` and so on, before or after the verb.
 * The names come from a server, where anybody may have created them. The names are printed unchanged, one on
@@ -29,8 +29,8 @@ from .parser import PROG, VERBS, add_server, new_parser, verb_parser
 from .status import Failure, Status
 
 _PATIENCE = 1.0
-"""Seconds to wait for the server without ``--connect-timeout``. They are few because the user waits at the
-keyboard."""
+"""Seconds to wait for the server without ``--connect-timeout``. The wait is short because the user waits at
+the keyboard."""
 
 
 def complete(words: Sequence[str], *, quoted: bool) -> int:
@@ -74,7 +74,8 @@ _FILES = ("FILE", "PLACE")
 
 
 def _is_for_a_file(program: str, before: Sequence[str]) -> bool:
-    """Return whether the next word is a file, or not an argument of this program."""
+    """Return whether the completion offers no znode, because the next word is a file or belongs to another
+    program."""
     if "--" in before:
         return True
     if program == lock.PROG:
@@ -95,7 +96,7 @@ def _is_for_a_file(program: str, before: Sequence[str]) -> bool:
 
 
 def _server_of(words: Sequence[str]) -> argparse.Namespace:
-    """Return the options for the server that are among the words.
+    """Return those of the words that are options for the server, with their values.
 
     :raises Failure: the words are wrong.
     """

@@ -1,4 +1,4 @@
-"""Clients with errors that are messages for users."""
+"""Connects the clients of the commands, and turns errors into messages for users."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ async def client(
 
 @contextmanager
 def _saying_what_refuses(program: str, hosts: str, patience: float) -> Iterator[Callable[[], None]]:
-    """Say after a second that no server accepts connections. Yields a function that must be called when there
-    is a session."""
+    """Print a message after one second if no server accepts a connection. Yields a function that must be
+    called when there is a session."""
     scope = trio.CancelScope()
 
     async def look() -> None:

@@ -57,9 +57,9 @@ _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
     ),
 }
 _BUFFER = 64 * 1024
-"""The number of characters of output that are written together."""
+"""The number of characters of waiting output after which the output is written."""
 _SOON = 0.1
-"""Seconds after which output is written, even if it is short."""
+"""The seconds after which waiting output is written, even if it is short."""
 
 
 @attrs.define(slots=False)
@@ -174,8 +174,8 @@ def explained(error: ZooKeeperError) -> Failure:
 
 
 def split_location(text: str, hosts: str) -> tuple[str, str]:
-    """Return the connect string and the path of ``HOST:PORT,.../PATH``. For ``PATH`` alone, return ``hosts``
-    and the path.
+    """Return the connect string and the path of ``HOST:PORT,.../PATH``. If the text is only ``PATH``, return
+    ``hosts`` and the path.
 
     :raises Failure: the text has another form.
     """

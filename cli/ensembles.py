@@ -1,5 +1,5 @@
-"""The arguments of ``pyzk ensemble``, made from the table :mod:`pyzk.protocol.control_verbs`. A verb has the
-name that it has in the control API, with a dash for each underscore."""
+"""The arguments of ``pyzk ensemble``, made from the table :mod:`pyzk.protocol.control_verbs`. The name of a
+verb is its name in the control API, with a dash for each underscore."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TYPES: Final[Mapping[Kind, Callable[[str], Any]]] = {
     "zxid": _zxid,
     "text": str,
 }
-"""The parsers of arguments; a boolean has none."""
+"""The function that parses an argument, by the kind of the argument; a boolean argument has no function."""
 
 
 def _add(verb: ControlVerb, add: Add) -> None:
@@ -73,6 +73,6 @@ VERBS: Final[dict[str, Verb]] = {
 
 
 def fields(verb: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the given arguments of a verb, with the names of the fields in a request."""
+    """Return the arguments of a verb that the user has given, by the names of their fields in a request."""
     names = CONTROL_VERBS[verb.replace("-", "_")].arguments
     return {name: value for name in names if (value := getattr(options, name)) not in (None, [])}

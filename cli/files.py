@@ -20,7 +20,7 @@ from .status import Failure, Status, say
 
 @contextmanager
 def explained(path: str | Path) -> Iterator[None]:
-    """Turn the error of a file into a :class:`.status.Failure` with its name."""
+    """Turn an error of a file into a :class:`.status.Failure` that names the file."""
     try:
         yield
     except (FileError, Damaged) as error:
@@ -30,7 +30,8 @@ def explained(path: str | Path) -> Iterator[None]:
 
 
 def is_data(path: str) -> bool:
-    """Return whether a path names a snapshot or a data directory, and not a tree in JSON.
+    """Return whether a path is the path of a snapshot or a data directory. Otherwise it is the path of a tree
+    in JSON.
 
     :raises Failure: it cannot be read.
     """

@@ -11,9 +11,11 @@ from .status import Failure, Status
 from .streams import ERRORS, LONGEST, reason, stream_to
 
 _PATIENCE = 10.0
-"""Seconds to wait for an answer. The answer of a server with many sessions is long."""
+"""The seconds to wait for an answer. The number is large because a server with many sessions sends a long
+answer."""
 OURS = "-pyzk-"
-"""A part of the version of every pyzk-server. No other server has it in its version (docs/pyzk.md)."""
+"""A part of the version of every pyzk-server. The version of any other server does not contain this part
+(docs/pyzk.md)."""
 
 
 async def ask(

@@ -1,4 +1,4 @@
-"""The arguments of ``pyzk``: one table of verbs, which the completion uses too.
+"""The arguments of ``pyzk``: one table of verbs, from which the completion is made too.
 
 The parser of a verb is made when that verb is used, because a start must not take more than 0.1 s.
 """
@@ -341,7 +341,7 @@ def _fault(add: Add) -> None:
 
 
 def _meant(word: str) -> str:
-    """Return a guess at the verb that the user meant."""
+    """Return the verb that the user probably meant."""
     from difflib import get_close_matches  # slow to import, and needed for an error only
 
     meant = get_close_matches(word, VERBS, n=1)
@@ -432,8 +432,8 @@ _EPILOG = (
 
 
 def new_parser(environ: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
-    """Return the parser of the verb and of everything before the verb. The words after the verb are the
-    ``rest``."""
+    """Return the parser of the verb and of everything before the verb. The parsed argument ``rest`` has the
+    words after the verb."""
     parser = Parser(
         prog=PROG,
         usage=f"{PROG} [OPTIONS] VERB [ARGUMENT ...]",

@@ -1,4 +1,5 @@
-"""Requests that are sent before earlier requests are answered. Their number and their size are limited."""
+"""Pipelined requests: each request is sent before the earlier requests are answered. The number and the size
+of unanswered requests are limited."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from ..client import Pending
 T = TypeVar("T")
 
 AHEAD = 200
-"""The largest number of unanswered requests. It allows 20,000 requests a second with a round trip of 10
-ms."""
+"""The largest number of unanswered requests. This number allows 20,000 requests per second with a round trip
+of 10 ms."""
 BYTES_AHEAD = 8 * 2**20
 """The largest number of unanswered bytes, except the data of a single larger znode."""
 
@@ -23,8 +24,8 @@ BYTES_AHEAD = 8 * 2**20
 class Pipeline(Generic[T]):
     """Writes on their way. The server carries them out in the order in which they are added.
 
-    :ivar settle: an async function that is called in this order with the subject of each request. It waits
-        for the result or the error.
+    :ivar settle: an async function that is called with the subject of each request, in the order in which the
+        requests are added. It waits for the result or the error.
     """
 
     settle: Callable[[T, Pending[Any]], Awaitable[None]]

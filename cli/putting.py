@@ -2,13 +2,13 @@
 
 * A znode is created with its own ACL, so that nobody reads data too early. An ACL such as ``world:anyone:r``
   allows nobody to create children. A znode with children and such an ACL first gets additional entries, which
-  allow the creation of children and the change of the ACL. If this client has identities, only this client
-  gets these permissions. Otherwise everybody gets them, but nobody gets the permission to read. (Everybody
-  who may set the ACL can also allow himself to read. So use a copy without identities only for trees without
-  secrets.)
+  allow the creation of children and the change of the ACL. If this client has identities, the additional
+  entries are only for this client. Otherwise the additional entries are for everybody, but do not allow
+  reading. (Everybody who may set the ACL can also allow himself to read. So use a copy without identities
+  only for trees without secrets.)
 * The right ACLs are set after all znodes are created. Leaves get their ACL before their parents.
-* A copy that ends halfway leaves these additional entries. The next copy continues from there: a znode with
-  the same data stays, and an ACL that has additional entries is replaced by the right ACL.
+* If a copy ends halfway, these additional entries remain. The next copy continues the work: it keeps a znode
+  that has the same data, and it replaces an ACL with additional entries by the right ACL.
 * Servers check the ACL of the parent before they check whether a znode exists. Therefore a refused create is
   no failure if the znode exists already.
 """
@@ -57,7 +57,7 @@ class Putter:
     _restricted: list[tuple[str, tuple[ACL, ...]]] = attrs.field(factory=list, init=False)
     """The znodes that get their ACL at the end, parents first."""
     _existed: set[str] = attrs.field(factory=set, init=False)
-    """The znodes among these that existed before."""
+    """Those of the created znodes that existed before."""
 
     async def put(self, nodes: AsyncIterator[Node]) -> None:
         """Create the znodes, parents before children.
@@ -91,8 +91,7 @@ class Putter:
         return (*acl, ACL(Perms.CREATE | Perms.ADMIN, Id("world", "anyone")))
 
     async def _is_widened(self, path: str, acl: tuple[ACL, ...]) -> bool:
-        """Return whether an existing znode has this ACL and further entries because a copy was not
-        finished."""
+        """Return whether an existing znode has this ACL with the additional entries of an unfinished copy."""
         try:
             found, _ = await self.zk.get_acl(path)
         except NoAuthError:
@@ -115,7 +114,7 @@ class Putter:
         await pending.wait()
 
     async def _replace(self, path: str, node: Node) -> None:
-        """Replace the data and the ACL of an existing znode by the data and the ACL of another znode."""
+        """Give an existing znode the data and the ACL of another znode."""
         if self.overwrite:
             await self.zk.set(path, node.data)
             if node.acl is not None:
@@ -131,7 +130,7 @@ def _all_may_create(acl: tuple[ACL, ...]) -> bool:
 
 
 async def _with_children(nodes: AsyncIterator[Node]) -> AsyncIterator[tuple[Node, bool]]:
-    """Yield each znode, and whether the next znode is below it."""
+    """Yield each znode, and whether the next znode is below this znode."""
     last: Node | None = None
     async for node in nodes:
         if last is not None:

@@ -1,4 +1,5 @@
-"""The execution of a verb, until it ends or until a signal ends it. The session is closed in both cases."""
+"""The execution of a verb, until the verb ends by itself or a signal ends it. In both cases the session is
+closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forms in which znodes are shown to people and to programs."""
+"""The forms in which the commands print znodes for people and for programs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def hex_lines(data: bytes) -> str:
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Return columns, side by side. A column without values is left out.
 
-    :param rows: the heads of the columns, followed by the rows.
+    :param rows: the heads of the columns, and then the rows.
     """
     columns = [list(map(printable, column)) for column in zip(*rows, strict=True)]
     columns = [[head, *cells] for head, *cells in columns if any(cells) or not (head and cells)]
@@ -60,7 +60,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def ending(name: str) -> str:
-    """Return the end of a long name of a contender, with its number."""
+    """Return the end of a contender's long name. The number of the contender is part of the end."""
     return name if len(name) <= _WIDEST_NAME else f"…{name[1 - _WIDEST_NAME :]}"
 
 
@@ -73,7 +73,7 @@ def acl_text(acl: Iterable[ACL]) -> str:
 
 
 def parse_perms(text: str) -> int:
-    """Return the permissions that letters stand for.
+    """Return the permissions that letters mean.
 
     :raises Failure: a letter is not in ``cdrwa``.
     """

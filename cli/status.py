@@ -24,7 +24,7 @@ class Status(enum.IntEnum):
     NOT_EXECUTABLE = 126
     NOT_FOUND = 127
     SIGNAL = 128
-    """128 plus the number of the signal that has ended the command or the wait."""
+    """A signal has ended the command or the wait. The exit status is 128 plus the number of the signal."""
 
 
 class Failure(Exception):
@@ -52,8 +52,8 @@ class _Formatter(logging.Formatter):
 
 
 def show_warnings(program: str) -> None:
-    """Print warnings on standard error, except the client's warnings about its session. The commands have
-    their own messages for a lost connection or session."""
+    """Print warnings on standard error, except the client's warnings about its session. The client's warnings
+    are not printed, because the commands print their own messages about a lost connection or session."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: record.name != "pyzk.client")
     handler.setFormatter(_Formatter(f"{program}: %(message)s"))

@@ -1,4 +1,4 @@
-"""Conversions between text for people and sizes, time spans and points in time."""
+"""Conversions of sizes, time spans and points in time into text for people, and back."""
 
 from __future__ import annotations
 

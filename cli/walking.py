@@ -1,8 +1,8 @@
 """Reading a tree: parents before children, and children in the order of their names.
 
-Requests are pipelined, and memory is bounded: by the names of the children of the znodes on the path down,
-and by :data:`AHEAD` answers for each level. Data is read ahead up to :data:`BYTES_AHEAD`. The size of the
-data is known from the Stats, which are read before.
+Requests are pipelined. Memory is limited: a walk keeps the names of the children of the znodes on the path
+down, and at most :data:`AHEAD` answers for each level. Data is read ahead up to :data:`BYTES_AHEAD`. The walk
+reads the Stats first, so the size of the data is known before the data is read.
 """
 
 from __future__ import annotations
@@ -75,13 +75,12 @@ class Walker:
             async with walker.walk("/app") as znodes:
                 async for found in znodes: ...
 
-        :raises NoNodeError: if there is nothing at the path.
         :raises NoNodeError: there is no znode at the path.
         """
         return aclosing(self._walk(top))
 
     def read(self, top: str, *, with_acl: bool = True) -> aclosing[AsyncGenerator[Znode, None]]:
-        """The same with the data and the ACLs."""
+        """Yield every znode at and below a path, with the data and the ACL of the znode."""
         return aclosing(self._read(top, with_acl))
 
     async def _walk(self, top: str) -> AsyncGenerator[Found, None]:

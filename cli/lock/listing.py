@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _KAZOO_LEASE = re.compile(r"/[0-9a-f]{32}$")
 _WIDEST = 120
-"""The number of characters of data in a line of the table, so that a line fits on a wide screen. Data may be
-1 MB."""
+"""The largest number of characters of data in a line of the table. With this number, a line fits on a wide
+screen. Data may be 1 MB."""
 _LONGEST = 200
-"""The number of characters of data in a message."""
+"""The largest number of characters of data in a message."""
 
 
 @attrs.frozen
@@ -36,8 +36,8 @@ class Entry:
     """A holder or a waiter. A contender with two znodes, with Curator's and kazoo's names, is one entry.
 
     :ivar kind: lock, read, write, lease, latch or candidate.
-    :ivar libraries: the libraries whose names the znodes have. If several libraries share a name, the first
-        library is returned.
+    :ivar libraries: the libraries whose names the znodes have. If several libraries use the same names, the
+        first of these libraries is returned.
     :ivar came: when the znode was created, in seconds since the epoch, by the server's clock.
     """
 
@@ -127,7 +127,8 @@ async def survey(zk: ZooKeeper, path: str) -> Survey:
 
 
 def entries(found: Sequence[Contender]) -> list[Entry]:
-    """Make entries of contenders, in the same order; two znodes of one contender make one entry."""
+    """Return an entry for each contender, in the same order. A contender with two znodes has only one
+    entry."""
     merged: list[Entry] = []
     for entry in map(Entry.contender, found):
         if merged and (merged[-1].session, merged[-1].token) == (entry.session, entry.token):
@@ -141,7 +142,7 @@ def table(path: str, found: Survey, now: float, clients: Mapping[str, Session]) 
     """Return the table that ``--list`` prints.
 
     :param now: seconds since the epoch.
-    :param clients: the clients of sessions that are known.
+    :param clients: the known clients, by session.
     """
     if not (found.holders or found.waiting):
         return f"{path}: nobody holds it"
@@ -165,7 +166,7 @@ def as_json(path: str, found: Survey, now: float, clients: Mapping[str, Session]
     the number.
 
     :param now: seconds since the epoch.
-    :param clients: the clients of sessions that are known.
+    :param clients: the known clients, by session.
     """
     return json.dumps(
         {
@@ -192,5 +193,5 @@ def as_json(path: str, found: Survey, now: float, clients: Mapping[str, Session]
 
 
 def _positions(found: Survey) -> list[tuple[int, Entry]]:
-    """Return all entries, each with its position among the waiters; holders have the position 0."""
+    """Return all entries, each with the position among the waiters. The position of a holder is 0."""
     return [(0, entry) for entry in found.holders] + list(enumerate(found.waiting, 1))

@@ -2,12 +2,12 @@
 
 The rules:
 
-* One task receives all signals from the beginning to the end. Before the command runs, a signal ends the
-  wait. Later a signal is passed on to the command.
+* One task receives all signals from the beginning to the end. Before the command runs, a signal ends the wait
+  for the lock. After the command has started, a signal is sent on to the command.
 * The lock is released when the command and all processes that it has started have ended.
-* If the lock is lost, the command is ended before another process can get the lock. Therefore the hold ends
-  earlier than the lease, by two margins: time for the command to end after SIGTERM, and time for clocks that
-  differ.
+* If the lock is lost, the command is ended before another process can get the lock. Therefore this process
+  gives up the lock earlier than the lease ends. Two margins make the difference: the time for the command to
+  end after SIGTERM, and a time for clocks that differ.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from .listing import as_json, survey, table
 _CONNECT_TIMEOUT = 15.0
 """Seconds to reach a server: enough for a few rounds through the list of servers."""
 _CLOCK_MARGIN = 0.1
-"""The command must end before the session can expire, earlier by this fraction of the session timeout,
-because clocks differ."""
+"""The margin for clocks that differ, as a fraction of the session timeout. The command must end earlier than
+the session can expire, by this margin."""
 _TIME_TO_END = 0.1
-"""The fraction of the session timeout in which the command must end after SIGTERM."""
+"""The fraction of the session timeout that the command has to end after SIGTERM."""
 _REPORT_AFTER = 0.5
 """The seconds of a wait after which ``--verbose`` prints who holds the lock."""
 _TELL_AFTER = 1.0
 """The seconds of a wait after which a terminal shows who holds the lock, without ``--verbose``."""
 _SURVEY_TIMEOUT = 1.0
-"""Seconds to wait for the names of the lock's holders. The message must not make the user wait much
-longer."""
+"""Seconds to wait for the names of the lock's holders. This time is short, because the user has already
+waited for the lock."""
 
 
 async def show(options: Options) -> int:
@@ -140,7 +140,7 @@ def _client(options: Options) -> AbstractAsyncContextManager[ZooKeeper]:
 class Job:
     """One command and its lock.
 
-    :ivar stopped_by: the signal that has ended the wait; 0 for none.
+    :ivar stopped_by: the signal that has ended the wait; 0 if no signal has ended it.
     """
 
     def __init__(self, options: Options, nursery: trio.Nursery) -> None:
@@ -218,7 +218,7 @@ class Job:
             say(PROG, f"waiting: {await self._holder(zk)}")
 
     async def _holder(self, zk: ZooKeeper) -> str:
-        """Describe the holder if it is known."""
+        """Return a message about the holder. If the holder is unknown, the message does not describe it."""
         found = None
         with suppress(ZooKeeperError), trio.move_on_after(_SURVEY_TIMEOUT):
             found = await survey(zk, self.options.path)
@@ -229,7 +229,7 @@ class Job:
 
 
 class _HoldOptions(TypedDict):
-    """The options that locks and semaphores share."""
+    """The arguments that locks and semaphores have in common."""
 
     data: bytes
     suspended: Suspended
@@ -255,8 +255,8 @@ def contend(zk: ZooKeeper, options: Options) -> AbstractAsyncContextManager[Gran
 
 
 def grace(grant: Grant, kill_after: float) -> float:
-    """Return the seconds in which the command must end; 0 or less if another process may hold the lock
-    already."""
+    """Return the number of seconds in which the command must end. If the number is 0 or less, another process
+    may already hold the lock."""
     if grant.reason is None:
         return kill_after
     if grant.reason in (LossReason.SESSION_EXPIRED, LossReason.NODE_DELETED):

@@ -1,10 +1,11 @@
 """``completion``: the scripts with which shells complete arguments of ``pyzk``, ``pyzk-lock`` and
 ``pyzk-server``.
 
-The words of ``pyzk`` come from the table of verbs. Each of the other two programs is treated as one verb. For
-paths of znodes the scripts call this program with the words of the line (:mod:`..completing`). The answer
-comes from a server. The scripts can compare and quote the answer, but they must not let the shell expand it.
-In bash the scripts must not use ``compgen -W``, which expands ``$( )`` and backticks in its words.
+The words of ``pyzk`` come from the table of verbs. ``pyzk-lock`` and ``pyzk-server`` are each treated as one
+verb. For paths of znodes the scripts call this program with the words of the line (:mod:`..completing`). The
+answer has names of znodes, which come from a server. The scripts can compare and quote these names, but must
+not let the shell expand them. In bash the scripts must not use ``compgen -W``, which expands ``$( )`` and
+backticks in its words.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def completion(options: argparse.Namespace) -> int:
 
 
 def _actions() -> dict[str, list[argparse.Action]]:
-    """Return the arguments of each verb; the empty name has the arguments before the verb."""
+    """Return the arguments of each verb, by the name of the verb. The arguments before the verb have an empty
+    name."""
     return {"": new_parser({})._actions} | {name: verb_parser(name)._actions for name in VERBS}
 
 

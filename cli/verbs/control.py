@@ -22,7 +22,7 @@ from .servers import endpoint_state
 _WIDTH = 120
 """The number of characters of a line of the timeline without a terminal."""
 _LOOKED_AT = 1000
-"""The number of entries that are searched for an entry that is not a ping or a note."""
+"""The number of last entries among which the command looks for an entry that is not a ping or a note."""
 _COLUMNS = ("fault", "seen", "fired", "when", "action", "requests")
 
 
@@ -132,7 +132,8 @@ async def _cut(context: Context, what: str, text: str) -> int:
 
 
 async def endpoint(context: Context) -> int:
-    """Create an endpoint, cut off its clients or accept them again; list all endpoints."""
+    """Create an endpoint, cut off the clients of an endpoint, accept these clients again, or list all
+    endpoints."""
     options = context.options
     if (options.what == "delay") != (options.time is not None):
         raise wrong(f"{PROG} endpoint", "delay needs a time, such as 0.2; cut, pause and resume have no time")
@@ -199,7 +200,7 @@ async def fault(context: Context) -> int:
 async def _show(
     context: Context, found: Sequence[Any], heads: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Show rows as a table; with --json, a line for each."""
+    """Show rows as a table; with --json, print one line for each row."""
     if not context.options.json:
         await context.out(table([heads, *rows]), {})
         return
@@ -208,7 +209,7 @@ async def _show(
 
 
 def _fault(context: Context) -> dict[str, Any]:
-    """Return the given fields of a fault."""
+    """Return the fields of a fault that the user has given."""
     options = context.options
     given = {
         "op": options.op or None,

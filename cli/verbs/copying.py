@@ -1,9 +1,10 @@
 """``cp``, ``diff``, ``dump`` and ``load``: verbs for whole trees of servers and of files.
 
-A copy reads znodes from one end, by the rules of :class:`~pyzk.protocol.dump.Choice`, and writes them to the
-other. An end is a server, a dump in JSON (:mod:`pyzk.protocol.dump`), a snapshot or a data directory. The
-protocol does not distinguish containers and TTL znodes from persistent znodes. So if the source is a server,
-the only known kinds are ephemeral and persistent.
+A copy reads the znodes that :class:`~pyzk.protocol.dump.Choice` selects from a source, and writes these
+znodes to a target. The source and the target can each be a server, a dump in JSON
+(:mod:`pyzk.protocol.dump`), a snapshot or a data directory. The protocol does not distinguish containers and
+TTL znodes from persistent znodes. So if the source is a server, the only known kinds are ephemeral and
+persistent.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _SHOW_EVERY = 0.2
 
 
 _FILE = "file:"
-"""The prefix with which ``cp`` recognises a file."""
+"""The prefix by which ``cp`` recognises the name of a file."""
 
 
 def _choice(options: Any) -> Choice:
@@ -103,7 +104,7 @@ def _check_ephemerals(choice: Choice) -> None:
 def _chosen(
     nodes: AsyncGenerator[Node, None], choice: Choice, progress: Progress
 ) -> aclosing[AsyncGenerator[Node, None]]:
-    """Convert znodes as the options say."""
+    """Yield the znodes, converted as the options say."""
 
     async def take() -> AsyncGenerator[Node, None]:
         async with aclosing(nodes):
@@ -118,7 +119,8 @@ def _chosen(
 
 
 async def _open(context: Context, stack: AsyncExitStack, *locations: str) -> list[tuple[ZooKeeper, str]]:
-    """Open a client for each location, or one client if both are on one server. Yields clients and paths."""
+    """Open a client for each of two locations, or only one client if both locations are on the same server.
+    Yields clients and paths."""
     clients: dict[str, ZooKeeper] = {}
     found = []
     for location in locations:
@@ -266,7 +268,7 @@ async def diff(context: Context) -> int:
 async def _side_by_side(
     left: AsyncGenerator[Node, None], right: AsyncGenerator[Node, None]
 ) -> AsyncIterator[tuple[Node | None, Node | None]]:
-    """Yield each path of two trees, with the znodes on both sides."""
+    """Yield each path of two trees, with the znode of each tree at this path."""
     one, other = await anext(left, None), await anext(right, None)
     while one or other:
         if other is None or (one and order(one.path) < order(other.path)):

@@ -1,8 +1,8 @@
 """``rm``: the deletion of znodes.
 
 A tree is deleted from its leaves up. Requests are pipelined: the server carries them out in order, so the
-delete of a parent can directly follow the deletes of its children. Memory is bounded as in every walk: by the
-znodes on the path down, and by the unanswered requests.
+delete of a parent can directly follow the deletes of its children. As in every walk, memory is limited by the
+number of znodes on the path down and by the number of unanswered requests.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ async def rm(context: Context) -> int:
 
 
 async def delete_tree(zk: ZooKeeper, top: str) -> None:
-    """Delete a znode and all znodes below it. If another client creates znodes there meanwhile, the delete
-    begins again.
+    """Delete a znode and all znodes below it. If another client creates znodes below the path in the
+    meantime, the deletion begins again.
 
-    :raises NoNodeError: if there is nothing at the path.
     :raises NoAuthError: some znodes were not deleted, because this client may not list or delete them.
     :raises NoNodeError: there is no znode at the path.
     """

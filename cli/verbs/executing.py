@@ -16,7 +16,7 @@ from ..context import Context
 from ..status import Failure, Status
 
 _GRACE = 5.0
-"""Seconds from SIGTERM to SIGKILL for processes that the command leaves behind, and for the server."""
+"""The seconds from SIGTERM to SIGKILL, for the remaining processes of the command and for the server."""
 
 
 async def execute(context: Context) -> int:
@@ -55,7 +55,7 @@ async def _listen(signals: AsyncIterator[int], child: Child) -> None:
 
 @contextmanager
 def _server(flags: list[str]) -> Iterator[str]:
-    """Run a server on a free port, in a separate process; yields the server's connect string.
+    """Run a server on a free port, in a separate process; yield the connect string of the server.
 
     :raises Failure: it does not start.
     """

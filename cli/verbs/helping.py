@@ -1,7 +1,8 @@
 """``helper``: the files of ``examples/`` with which tests in other languages start servers.
 
 If a file exists with other content, nothing is written without ``--overwrite``. In an installation the files
-are in ``pyzk/examples`` (``setup.py``). In a clone they are in a folder beside the folder of this package.
+are in ``pyzk/examples`` (``setup.py``). In a clone the files are in a folder beside the folder of this
+package.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class _Helper:
 
     :ivar source: the folder below ``examples/`` in which the files are.
     :ivar target: the default folder for the files.
-    :ivar names: the names of the files below both folders.
-    :ivar more: further files, by the value of ``--with``.
+    :ivar names: the names of the files, which are the same below ``source`` and ``target``.
+    :ivar more: more files for each value of ``--with``, by this value.
     """
 
     source: str
@@ -84,8 +85,8 @@ async def helper(context: Context) -> int:
 
 
 def _differs(path: Path, content: bytes) -> bool:
-    """Return whether a file exists with other content. Line ends do not count, because git may change
-    them."""
+    """Return whether a file exists with other content. The comparison ignores line ends, because git may
+    change line ends."""
     return path.exists() and path.read_bytes().replace(b"\r\n", b"\n") != content.replace(b"\r\n", b"\n")
 
 

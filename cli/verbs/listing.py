@@ -56,7 +56,7 @@ async def tree(context: Context) -> int:
     async with context.connect() as zk:
         walker = Walker(zk, depth=options.depth)
         last: list[bool] = []
-        """For each level on the path down, whether the last child was reached."""
+        """For each level on the path down: whether the walk has reached the last child of this level."""
         siblings = [[options.path]]
         async with walker.walk(options.path) as znodes:
             async for found in znodes:
@@ -75,7 +75,7 @@ def _depth(path: str) -> int:
 
 
 def _branch(last: list[bool]) -> str:
-    """Return the lines in front of a name."""
+    """Return the drawn lines in front of a name in the tree."""
     if not last:
         return ""
     return "".join("    " if is_last else "│   " for is_last in last[:-1]) + ("└── " if last[-1] else "├── ")

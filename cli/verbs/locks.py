@@ -38,9 +38,9 @@ from ..walking import RESERVED, Walker, sound
 from .servers import Session, connected_sessions
 
 _READ_AT_MOST = 1000
-"""The number of children of one directory whose data and Stat are read: the first ones."""
+"""The number of children of one directory whose data and Stat are read. These are the first children."""
 _MOST_WAITS = 500
-"""The largest number of waits among which cycles are searched, the same as in the control API."""
+"""The largest number of waits in which cycles are searched. The control API uses the same number."""
 _GATE = "-__lock__"
 
 
@@ -85,7 +85,7 @@ async def locks(context: Context) -> int:
 
 
 async def _break(context: Context) -> int:
-    """Take a lock away from its holders."""
+    """Break a lock: delete the znodes of its holders."""
     path = context.options.path
     async with context.connect() as zk:
         directories = await _read(zk, path, list(await zk.get_children(path)), [])
@@ -132,7 +132,8 @@ async def _read(zk: ZooKeeper, path: str, names: list[str], forbidden: list[str]
 
 
 async def _children(zk: ZooKeeper, path: str, names: list[str]) -> dict[str, Child]:
-    """Return the children: the first with Stat and data, the rest with their names only."""
+    """Return the children: the first children with Stat and data, the other children with their names
+    only."""
     places, others = in_order(names)
     line = [*(place.name for place in places), *others]
     found = dict.fromkeys(line, Child())
@@ -172,8 +173,8 @@ def _text(path: str, layout: Layout, clients: Mapping[str, Session]) -> str:
 
 
 def _deadlock(cycle: Sequence[tuple[int, str]]) -> tuple[str, dict[str, Any]]:
-    """Return a cycle for people and for programs: each session, and the lock at which it waits for the next
-    one."""
+    """Return a cycle for people and for programs: each session, and the lock at which this session waits for
+    the next session."""
     entries = [{"session": session_text(session), "path": path} for session, path in cycle]
     words = [f"{entry['session']} waits at {printable(entry['path'])}" for entry in entries]
     text = f"deadlock: {' for '.join([*words, entries[0]['session']])}\n"

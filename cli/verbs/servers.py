@@ -24,7 +24,8 @@ from ..status import Failure, Status, say
 from ..units import age
 
 _REFUSED = os.strerror(errno.ECONNREFUSED)
-"""The end of the reason if nobody listens. A client would keep trying for a long time."""
+"""The last words of the reason if no server listens at the address. In this case no client is started,
+because a client would repeat its attempts for a long time."""
 _AGAIN = 0.5
 """Seconds between two checks of servers that do not serve yet."""
 
@@ -34,7 +35,7 @@ _AGAIN = 0.5
 
 @attrs.define
 class Session:
-    """A session, as the servers describe it.
+    """A session with its description by the servers.
 
     :ivar client: the address of the session's client; empty if the client is not connected to any of the
         asked servers.
@@ -61,7 +62,8 @@ class Session:
         return f"{address} ({self.state})" if self.state else address
 
     def add(self, known: Mapping[str, Any]) -> None:
-        """Take what a pyzk-server says about the session. Each server of an ensemble has all connections."""
+        """Add to this session what a pyzk-server says about it. Each server of an ensemble lists the
+        connections of all servers."""
         self.program = known["program"] or ""
         if not self.client and known["peer"]:
             self.client, self.server = known["peer"], f"server {known.get('server')}"
@@ -73,7 +75,7 @@ class Session:
 
 
 def endpoint_state(endpoint: Mapping[str, Any]) -> str:
-    """Return what a test does to the clients of an endpoint; empty for nothing."""
+    """Return the fault that a test has begun for the clients of an endpoint; empty without a fault."""
     states = [name for name in ("cut", "paused") if endpoint[name]]
     states += [f"slow by {endpoint['delay']:g} s"] if endpoint["delay"] else []
     return ", ".join(states)

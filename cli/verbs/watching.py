@@ -1,4 +1,4 @@
-"""``watch``: changes of znodes, when they happen."""
+"""``watch``: prints changes of znodes when the changes happen."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ async def create(context: Context) -> int:
 def new_data(options: argparse.Namespace) -> bytes | None:
     """Return the data in the arguments; None if the arguments have no data.
 
-    :raises Failure: the data is given twice or cannot be read.
+    :raises Failure: the data was given twice, or the file with the data cannot be read.
     """
     given = [value for value in (options.data, options.file, options.hex) if value is not None]
     if len(given) > 1:
