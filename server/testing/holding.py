@@ -1,18 +1,17 @@
-"""The middle of the gate: single messages that a test holds, releases, loses and reorders.
+"""The middle layer of the gate: a test holds, releases, loses and reorders single messages.
 
 Four kinds of messages can be held: a *handshake* (a ConnectRequest has arrived), a *request*, a *reply*, and
 a watch *event*. The rules:
 
 1. A held handshake or request has not arrived yet: it does not keep the session alive, and the engine has not
    received it. A held reply or event has not been sent yet: the engine has done its work. A slow network has
-   the same effect.
-2. Clients rely on replies in the order of their requests. Therefore later requests of the same connection
-   wait behind a held request, and later replies wait behind a held reply. They pass together with the message
-   that they wait for. Pings and events pass: the session stays alive, and an event can overtake a reply.
-3. Each held message has a number, with which a test can release or lose the message at any time. A test
-   reorders messages if it releases a later message first.
-4. When a connection ends, its held messages are lost. At most 64 MiB are held: a connection that exceeds
-   this is closed.
+   the same effect. 2. Clients rely on replies in the order of their requests. Therefore later requests of the
+   same connection wait behind a held request, and later replies wait behind a held reply. The waiting
+   messages pass together with the message that they wait for. Pings and events do not wait, so the session
+   stays alive, and an event can overtake a reply. 3. Each held message has a number, with which a test can
+   release or lose the message at any time. A test reorders messages if it releases a later message first. 4.
+   When a connection ends, its held messages are lost. At most 64 MiB are held. A connection whose message
+   would exceed this limit is closed.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ MessageKind: TypeAlias = Literal["handshake", "request", "reply", "event"]
 MESSAGE_KINDS: tuple[MessageKind, ...] = get_args(MessageKind)
 
 _MOST_HELD = 64 * 1024 * 1024
-"""The largest number of held bytes of all connections together. Tests hold far less."""
+"""The largest number of held bytes of all connections together. Tests hold far fewer bytes."""
 _OVERHEAD = 512
-"""The number of bytes of memory, roughly, that a held message takes in addition to its own bytes."""
+"""The approximate number of bytes of memory that a held message takes in addition to its own bytes."""
 HEADER = struct.Struct(">ii").unpack_from  # records.RequestHeader
 
 
@@ -60,8 +59,8 @@ class HeldMessage:
     :ivar session: the id of the session. For a handshake it is the session that the client requests, or 0 for
         a new session.
     :ivar time: the time at which the hold began, in seconds on the server's clock since its start.
-    :ivar op: the operation of a request or reply, as ``fault(op=...)`` takes it.
-    :ivar path: the path of the znode, if the message is about one.
+    :ivar op: the operation of a request or reply, in the form for ``fault(op=...)``.
+    :ivar path: the path of the znode, if the message is about exactly one znode.
     :ivar text: the message in words.
     """
 
@@ -79,7 +78,7 @@ class HeldMessage:
 class _Hold:
     """One call of ``hold``.
 
-    :ivar seconds: the seconds for which each message is held; None: until the message is released.
+    :ivar seconds: the number of seconds for which each message is held. None: until the message is released.
     :ivar left: the number of messages that the hold still accepts; None means no limit.
     :ivar origin: the origin of the control (:mod:`.origin`).
     """
@@ -114,9 +113,10 @@ class _Held:
 
 @attrs.frozen(eq=False)
 class _Released:
-    """A request that continues after it was held or delayed.
+    """A request that continues after a hold or a delay.
 
-    :ivar frame: the request. It is kept so that no other request gets its id() meanwhile.
+    :ivar frame: the request. A reference to the request is kept, so that no other request can get the same
+        id().
     :ivar affected: whether a fault has already counted the message.
     """
 

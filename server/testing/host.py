@@ -1,5 +1,5 @@
-"""The server in the caller's own trio run. Tests in trio use it, and :class:`.EmbeddedServer` runs it in a
-thread."""
+"""The server in the caller's own trio run. Tests in trio use this server, and :class:`.EmbeddedServer` runs
+it in a thread."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 at_end: Final[list[Callable[[Callable[[], list[Finding]]], object]]] = []
-"""For the pytest plugin: called in the thread of a test's server or ensemble when it ends, with the source
-of its advice. Raises nothing."""
+"""The functions of the pytest plugin for the end of a server or an ensemble. They are called in its thread,
+with a function that returns the findings. Raises nothing."""
 
 
 class LocalServer(Controls):
@@ -177,8 +177,9 @@ async def hosted(
     """Run a server inside the ``async with``.
 
     :param serve: takes a ``task_status``.
-    :param clock: the parts of the server. The server is frozen after the block so that a test can inspect it.
-    :param ended: called at once when the server ends, for any reason.
+    :param clock: the parts of the server. After the block the server is frozen, so that a test can inspect
+        it.
+    :param ended: called immediately when the server ends, for whatever reason.
     """
 
     async def run(*, task_status: trio.TaskStatus[Any]) -> None:

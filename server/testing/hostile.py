@@ -1,8 +1,8 @@
 """The hostile server: it always does what ZooKeeper may do but rarely does.
 
 The table has the behaviour of the server, and the rules of the protocol that allow the behaviour.
-:mod:`.chaos` affects connections, requests and replies by its own rules. Everything else is drawn from one
-random generator, in the order of the messages:
+:mod:`.chaos` affects connections, requests and replies by its own rules. One random generator decides all
+    other behaviour, in the order of the messages:
 
 =====================================  ==================================================================
 children, ephemerals and identities    no order is promised (wire.md section 9.3; semantics.md section 5)
@@ -60,16 +60,16 @@ _RATES: Final = {
 """The probabilities for each request or handshake. A suite of 100 requests usually loses a connection and
 continues."""
 _LONGEST: Final = 0.05
-"""Seconds: the longest delay of a request or reply. Meanwhile messages of other clients pass."""
+"""The longest delay of a request or a reply, in seconds. During the delay, messages of other clients pass."""
 _LATEST: Final = 0.25
-"""Seconds: the longest delay of an event, if no reply needs the event before. Clients that wait for a delayed
-event lose little time."""
+"""The longest delay of an event, in seconds. The event is sent earlier if a reply must come after it. Clients
+that wait for a delayed event lose little time."""
 _MOST_LATE: Final = 64 * 1024
 """The largest number of bytes of late events of one connection. If there are more bytes, all late events are
 sent."""
 _GAPS: Final = (0, 0, 0, 1, 2, 5, 100)
-"""The largest number of zxids that are left out at a time. It is small because the zxids of the next server
-begin 2**18 higher for each ms that has passed."""
+"""The sizes of gaps. One of them is chosen at random each time. The gaps are small because a server that
+starts later must begin with a higher zxid. It begins 2**18 higher for each ms between the two starts."""
 
 _LISTS: Final = {
     OpCode.GET_CHILDREN.value: "children",
@@ -92,7 +92,7 @@ class _Late:
 
 
 class Misfortune(Chaos):
-    """The faults of connections, without delays that would never end."""
+    """The faults of connections. A delay that would never end is left out."""
 
     def __init__(self, seed: int, *, frozen: Callable[[], bool], **more: Any) -> None:
         super().__init__(seed, _RATES, longest=_LONGEST, cause="hostile", origin=BY_SERVER, **more)
@@ -186,7 +186,7 @@ class HostileGate(MessageGate):
         return [] if late is None else late.events
 
     def _in_time(self, connection: Connection, late: _Late) -> None:
-        """Send events that no reply has needed so far."""
+        """Send the late events that no reply has forced out so far."""
         if self._late.get(connection) is late:
             self._tell(connection)
             self._settle()

@@ -1,4 +1,4 @@
-"""A trio run in a separate thread. Its methods can be called from any thread."""
+"""A trio run in a separate thread. Any thread can call the methods of this module's class."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class ServerStopped(RuntimeError):
 
 
 class ServerDied(RuntimeError):
-    """The server's thread has ended with an error. The error of the thread is the cause of this error."""
+    """The server's thread has ended with an error. The ``__cause__`` of this error is the error of the
+    thread."""
 
 
 class InThread(ABC, Generic[Local]):
@@ -241,7 +242,7 @@ class InThread(ABC, Generic[Local]):
 
     @property
     def _is_forked(self) -> bool:
-        """True if this process is a fork of the process in which the server runs."""
+        """Whether this process is a fork of the process in which the server runs."""
         return self._process not in (0, os.getpid())
 
     @property

@@ -1,8 +1,9 @@
 """Limits that a test sets. The test fails if a client uses more watches or requests, or if the tree gets more
 znodes.
 
-Each session is counted separately. Znodes are counted for the whole server, without those that existed
-before. Requests are counted only inside the block, so no other part of the test becomes slower.
+Each session is counted separately. Znodes are counted for the whole server. Znodes that existed before the
+block are not counted. Requests are counted only inside the block, so no other part of the test becomes
+slower.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def limits(
     requests: int | None = None,
     znodes: int | None = None,
 ) -> Iterator[None]:
-    """Fail unless the clients of a server, or of an ensemble, keep within limits in the block::
+    """Fail if a client of a server or of an ensemble exceeds a limit in the block::
 
         with limits(server, watches=10, requests=100):
             ...
@@ -74,7 +75,7 @@ def _begin(running: Running, given: dict[str, int | None]) -> _Count:
 
 
 class _Count(Observer):
-    """The needs of the clients of one server."""
+    """The watches, requests and znodes that the clients of one server have used."""
 
     def __init__(
         self, running: Running, *, watches: int | None, requests: int | None, znodes: int | None

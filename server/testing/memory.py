@@ -44,7 +44,8 @@ class MemoryStream(trio.abc.HalfCloseableStream):
         self._news.set()
 
     def settle(self) -> None:
-        """Take the output so far: the client gets it even if the connection is aborted."""
+        """Take the waiting output now, so that the client gets this output even if the connection is
+        aborted."""
         if self.connection is not None:
             self._inbox += self.connection.data_to_send()
 
@@ -60,7 +61,8 @@ class MemoryStream(trio.abc.HalfCloseableStream):
         self._news.set()  # the connection calls no wake-up for output that it makes at once
 
     def pump(self) -> None:
-        """Let the connection handle the sent bytes, as far as it may read."""
+        """Let the connection handle the bytes that the client has sent, unless the connection must not read
+        now."""
         connection = self.connection
         while connection is not None and not connection.close_expected:
             try:

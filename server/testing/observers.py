@@ -1,7 +1,7 @@
-"""Observers of requests and sessions: for a test that waits, and for the names of sessions.
+"""Observers of requests and sessions. Waits of tests and the names of sessions use them.
 
-Observers are called in the middle of a request or a transaction. So an observer only reads the server's
-parts: it changes nothing and calls no control.
+Observers are called in the middle of a request or a transaction. So an observer only reads the parts of the
+server. It changes nothing and calls no control.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Observer:
         """A request is about to be handled."""
 
     def attached(self, connection: Connection, resumed: bool) -> None:
-        """A connection has its session. All observers get this before ``happened``."""
+        """A connection has its session. All observers get this call before ``happened``."""
 
     def happened(self) -> None:
         """The tree, the sessions or the held messages may have changed."""
@@ -105,10 +105,10 @@ class RequestWait(Wait):
 
 
 class AddressWait(Wait):
-    """Waits until a number of connections from an address have a session. When it has found enough
-    connections, an event makes it check only these connections.
+    """Waits until a number of connections from an address have a session. After it has found enough
+    connections, it checks only these connections at each event.
 
-    :param connections: all present connections; the collection may change.
+    :param connections: all present connections. The collection may change later.
     """
 
     def __init__(self, address: Address, connections: Collection[Connection], count: int) -> None:
@@ -128,7 +128,7 @@ class AddressWait(Wait):
 
 
 class SessionNames(Observer):
-    """Names that a test has given to sessions, or reserved for later sessions."""
+    """The names that a test has given to sessions, or has reserved for later sessions."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}

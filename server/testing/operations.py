@@ -1,4 +1,4 @@
-"""The words with which a test selects requests: operations by name, znodes by glob."""
+"""The words with which a test selects requests. A test gives operations by name, and paths as a glob."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def name_of(op: int) -> str:
 
 
 def op_codes(op: str | Iterable[str] | None) -> frozenset[int]:
-    """Return the op codes of one or several words; None means everything except pings.
+    """Return the op codes of one or several words. The argument None means all operations except pings.
 
     Underscores and capitals do not matter.
 
@@ -49,7 +49,7 @@ def op_codes(op: str | Iterable[str] | None) -> frozenset[int]:
 def operation_name(word: str) -> str:
     """Return the name of an operation as this package writes it.
 
-    :raises ValueError: the word names no operation, or one that does not pass the engine.
+    :raises ValueError: the word names no operation, or an operation that does not pass the engine.
     """
     key = word.replace("_", "").lower()
     if key in _BY_WORD:
@@ -64,7 +64,8 @@ def operation_name(word: str) -> str:
 
 
 def decode(op: int, frame: bytes) -> Record | None:
-    """Read the record of a request behind its header; None if it has none or is malformed."""
+    """Read the record of a request behind its header. None if the request has no record, or if the record is
+    malformed."""
     cls = OpCode(op).request if op in CLIENTS else None
     try:
         return cls.read(frame, 8)[0] if cls else None
@@ -73,7 +74,7 @@ def decode(op: int, frame: bytes) -> Record | None:
 
 
 def paths_in(op: int, frame: bytes) -> list[str]:
-    """List the paths that a request names: no path, one path, or the paths inside a multi or a setWatches."""
+    """List the paths in a request. A multi and a setWatches have several paths."""
     if op in (OpCode.MULTI, OpCode.MULTI_READ):
         try:
             found = [getattr(item.request, "path", None) for item in decode_multi(frame, 8)]
@@ -96,8 +97,8 @@ class Selection:
     """The messages that a fault or a hold selects.
 
     :ivar ops: op codes.
-    :ivar pattern: a path of the message must match it; None for any message.
-    :ivar session: the id of a session; None for any session.
+    :ivar pattern: the glob that a path of the message must match; None selects all messages.
+    :ivar session: the id of a session; None selects all sessions.
     :ivar named: the names of the operations from the test; empty for any.
     :ivar path: the pattern from the test.
     """

@@ -1,7 +1,7 @@
 """The origin of a control: the test, in the server's own process, or a request over HTTP. The rules:
 
-* A control over HTTP is marked with ``(over HTTP)``: its own line, the lines of its later effects (a fault,
-  chaos, a hold, a nemesis), and the reason with which it closes a connection.
+* A control over HTTP has the mark ``(over HTTP)`` in its own line, in the lines of its later effects (a
+  fault, chaos, a hold, a nemesis), and in the reason with which it closes a connection.
 * A control of the test has no mark. Notes are never marked.
 """
 
@@ -22,7 +22,7 @@ _origin: Final = ContextVar("origin", default=BY_TEST)
 
 @contextmanager
 def over_http() -> Iterator[None]:
-    """Inside the ``with``, the controls of this task come over HTTP."""
+    """Mark the controls that this task calls inside the ``with`` as controls over HTTP."""
     token = _origin.set(OVER_HTTP)
     try:
         yield
@@ -38,6 +38,6 @@ def origin() -> str:
 def mark(of: str | None = None) -> str:
     """Return the mark for the end of a line.
 
-    :param of: an :func:`origin`; None for the present one.
+    :param of: an :func:`origin`; None for the present origin.
     """
     return f" ({OVER_HTTP})" if (of or origin()) == OVER_HTTP else ""

@@ -1,9 +1,9 @@
 """Earlier holders of a lock, and how long they held it, from the history of the contenders of one directory.
 
-* The first contender in order holds the lock, from the moment at which it becomes the first until its znode
-  is deleted.
-* A contender without a create in the history was there before the history began. Its znode is in the tree, or
-  the history has its delete.
+* The first contender in order holds the lock. The hold begins when the contender becomes the first, and ends
+  when its znode is deleted.
+* If the history has no create of a contender, the contender existed before the history began. Then its znode
+  is in the tree, or the history has the delete of its znode.
 * The module works for locks with one holder at a time. Deletes inside a multi are not found.
 """
 
@@ -39,7 +39,7 @@ class Hold:
 
 @attrs.define
 class _Line:
-    """The present contenders with their sessions, the first of them, and the time since which it is the
+    """The present contenders with their sessions, the first contender, and the time at which it became the
     first."""
 
     sessions: dict[str, int]
@@ -48,7 +48,8 @@ class _Line:
     since: float = 0.0
 
     def moved(self, now: float) -> Iterator[Hold]:
-        """Find the first contender now, and yield the hold that has ended if the first one has changed."""
+        """Find the present first contender. If another contender was the first before, yield the hold that
+        has ended."""
         names = in_order(self.sessions)[0]
         first = names[0].name if names else None
         if first != self.first:
@@ -80,8 +81,8 @@ def past_holds(entries: Iterable[Entry], directory: str, present: Iterable[str])
 
 
 def _change(entry: Entry, directory: str) -> tuple[float, str, int, bool] | None:
-    """Return the time, the name (empty: all znodes of the session), the session, and whether the znode is
-    created."""
+    """Return the time, the name, the session, and whether the znode was created. An empty name means all
+    znodes of the session."""
     if entry.kind == "session" and entry.facts.step in _ENDS:
         return entry.time, "", entry.session, False
     if entry.kind != "reply" or entry.err:

@@ -5,8 +5,8 @@
 * An option of the command line is ``--zk-NAME``. The same option in the ini file is ``zk_NAME``.
 * If a test fails, its report gets the timeline and the tree of each server that its fixtures or the test
   itself have started.
-* ``--zk-timeline`` adds the timeline and the tree to every report, or to no report. A test that hangs shows
-  them too (:mod:`.hangs`).
+* ``--zk-timeline`` adds the timeline and the tree to every report, or to no report. The report of a test that
+  hangs has them too (:mod:`.hangs`).
 * With ``--zk-hold-on-failure`` the servers of the fixtures run until somebody presses Enter, so that you can
   look at them in a browser.
 * The server is imported only when a fixture is used, because pytest loads this module in every suite.
@@ -192,7 +192,7 @@ def _servers_of(item: pytest.Item) -> Iterator[tuple[str, EmbeddedServer | Embed
 
 
 def _leave_out_what_it_says(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
-    """Leave out the timeline if the error has shown it already."""
+    """Leave out the timeline if the error message contains the timeline already."""
     error = None if call.excinfo is None else call.excinfo.value
     hosts = getattr(error, "hosts", None) if type(error).__name__ == "NotInTime" else None
     if hosts is not None:

@@ -27,7 +27,7 @@ class ProcessServer:
     :param port: the port; with 0 the kernel chooses one.
     :param arguments: more arguments of the command.
     :param executable: the command; by default this Python's own server.
-    :param timeout: the largest number of seconds that the start can take.
+    :param timeout: the number of seconds within which the server must be ready.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ProcessServer:
         return line
 
     def stop(self) -> None:
-        """End the process. It does nothing if the process does not run."""
+        """End the process. ``stop`` does nothing if the process does not run."""
         process, self._process = self._process, None
         self._hosts = ""
         if process is not None:

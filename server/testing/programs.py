@@ -17,12 +17,13 @@ async def find_programs(servers: Iterable[Running]) -> None:
 
 
 def find_programs_now(servers: Iterable[Running]) -> None:
-    """Do the same in this thread, which takes some milliseconds."""
+    """Do what :func:`find_programs` does, but in this thread. This takes some milliseconds."""
     programs.look_now(*_connections_and_ports(servers))
 
 
 def other_programs(servers: Iterable[Running]) -> dict[int, str]:
-    """Return the programs by session, without this process: its sessions need no such name."""
+    """Return the programs by session. The sessions of this process are left out, because their program is
+    known."""
     this = programs.program_of(os.getpid())
     connections, _ = _connections_and_ports(servers)
     return {

@@ -1,11 +1,12 @@
-"""The latest requests of clients, recorded from the start of the command, while the recording is cheap.
+"""The latest requests of clients, which the command records from its start as long as the rate of requests is
+low.
 
-* A recorded request costs a few microseconds more. The history can grow by :data:`RATE` entries in a second,
-  on average, and by :data:`ENTRIES` at once. The recording then takes less than 1 % of a core.
-* When more entries come, nothing is recorded, and no gate is between clients and the engine. The history is
-  cleared, because a history with a hole would mislead. After 10 s with few requests the recording begins
+* A recorded request costs a few microseconds more. At most :data:`RATE` entries are recorded in a second, on
+  average, and at most :data:`ENTRIES` entries in a burst. The recording then takes less than 1 % of a core.
+* If more entries come, the recording stops, and no gate is between the clients and the engine. The history is
+  cleared, because a history with a gap would mislead. After 10 s with few requests the recording begins
   again. The first entry then says why earlier entries are missing.
-* Pings are left out, so that idle clients do not fill the history.
+* Pings are not recorded, so that idle clients do not fill the history.
 * After a request for the history (:meth:`.running.Running.begin_history`), everything is recorded.
 """
 
@@ -30,17 +31,17 @@ R = TypeVar("R", bound="Running | RunningEnsemble")
 ENTRIES: Final = 2000
 """Entries that are kept."""
 RATE: Final = 1000
-"""The highest rate of entries in a second over a long time."""
+"""The highest average number of entries in a second."""
 _MOST_CLIENTS: Final = 1000
-"""The largest number of connections. With more connections nothing is recorded, because each beginning
-numbers each connection."""
+"""The largest number of connections. With more connections nothing is recorded, because each start of the
+recording must give a number to each connection."""
 _PAUSE: Final = 1.0
 """Seconds between two checks of the rate."""
 _QUIET: Final = 10
 """The number of checks in a row that find few messages, after which the recording begins again."""
 _FEWEST: Final = RATE // 10
-"""The allowance of entries for that time. If the allowance is smaller after that time, the rate is too
-high."""
+"""When the allowance is used up, it is filled again for the time since the last refill. If it is then smaller
+than this number of entries, the rate is too high."""
 HOLE: Final = (
     f"the history begins here: before, more than {RATE:,} entries came in a second"
     " (pyzk-server --record all: from the start)"
@@ -51,7 +52,7 @@ class Allowance:
     """The number of entries that can be recorded now.
 
     :param too_fast: called in the middle of a request when the allowance is used up.
-    :ivar is_whole: whether everything is recorded now, at any rate.
+    :ivar is_whole: whether everything is recorded now, whatever the rate is.
     """
 
     def __init__(self, now: Callable[[], float], too_fast: Callable[[], object]) -> None:
@@ -77,7 +78,7 @@ class Allowance:
 
 
 class WithoutPings(Recorder):
-    """A recorder of the latest entries, which leaves pings out until everything is recorded."""
+    """A recorder of the latest entries. It does not record pings, unless everything is recorded."""
 
     allowance: Allowance
 
@@ -123,7 +124,7 @@ class RecentRecorder(WithoutPings):
 
 
 class Latest(ABC, Generic[R]):
-    """Makes a server or an ensemble record the latest entries while the recording is cheap.
+    """Makes a server or an ensemble record the latest entries as long as their rate is low.
 
     :param running: the parts, which record nothing yet.
     """
@@ -165,7 +166,8 @@ class Latest(ABC, Generic[R]):
         self._call_in(_PAUSE, self._look)
 
     def _clear(self) -> None:
-        """Begin with a line that says why earlier entries are missing. Listeners do not get this entry."""
+        """Clear the history and write a line that says why earlier entries are missing. Listeners do not get
+        this line."""
         self._running.renumber(self._history.count)
         self._history.begin_again(("note", self._first.clock.now(), 0, NOBODY, {"text": HOLE}))
         self._allowance.begin()
@@ -175,7 +177,7 @@ class Latest(ABC, Generic[R]):
         return sum(each.packets_received + each.packets_sent for each in stats)
 
     def _look(self) -> None:
-        """Begin again if few messages have come for a while."""
+        """Begin to record again if few messages have come for :data:`_QUIET` checks."""
         before, each = self._messages, list(self._running.each())
         self._messages = self._count()
         if any(one.records for one in each):
@@ -192,7 +194,7 @@ class Latest(ABC, Generic[R]):
 
 
 class Recent(Latest["Running"]):
-    """Makes a server record the latest entries while the recording is cheap."""
+    """Makes a server record the latest entries as long as their rate is low."""
 
     def _begin(self) -> RecentRecorder:
         recorder = RecentRecorder(self._running, self._allowance)

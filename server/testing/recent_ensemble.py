@@ -1,7 +1,7 @@
 """The latest requests of the clients of a pretend ensemble, by the rules of :mod:`.recent`.
 
 * The allowance counts the entries of all servers together.
-* The history of the ensemble and the histories of its servers share the bytes that one server may keep.
+* The history of the ensemble and the histories of its servers share the limit of bytes of one server.
 * The recording begins with the first connection of a client. Until then no code of the test kit is loaded.
 """
 
@@ -31,7 +31,7 @@ class _RecentMember(WithoutPings, MemberRecorder):
 class _RecentHistory(EnsembleHistory):
     """The latest entries of all servers of an ensemble.
 
-    :param sharing: the number of histories that share the bytes.
+    :param sharing: the number of histories that share the limit of bytes.
     """
 
     def __init__(self, zxid_base: int, allowance: Allowance, sharing: int) -> None:
@@ -60,7 +60,7 @@ class _RecentHistory(EnsembleHistory):
 
 
 class RecentEnsemble(Latest[RunningEnsemble]):
-    """Makes an ensemble record the latest entries while the recording is cheap."""
+    """Makes an ensemble record the latest entries as long as their rate is low."""
 
     def _begin(self) -> EnsembleHistory:
         running = self._running

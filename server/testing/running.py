@@ -1,4 +1,4 @@
-"""A server that runs inside a test, in parts: the server, its clock, history, gate and observers."""
+"""The parts of a server that runs inside a test: the server, its clock, history, gate and observers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from .origin import mark
 HISTORY_LIMIT = 20_000
 """The number of entries of the history that are kept by default. A request makes two entries."""
 _MEMORY_HOST = "127.0.0.1"
-"""The address of clients without a socket; their ports are numbers from 1."""
+"""The address of clients without a socket. Each such client gets a number from 1 as its port."""
 LATE = "the history begins here: what came before was not recorded (pyzk-server --record all: from the start)"
 
 
 class Running(Advised):
     """The parts of a running server: for tests of the server itself, and only in its own thread.
 
-    :param record: whether the history is recorded; None: it is recorded from :meth:`begin_history` on.
+    :param record: whether the history is recorded. None: the recording begins with :meth:`begin_history`.
     :param history_limit: the number of entries that are kept.
-    :param hostile: the seed of a hostile server (:mod:`.hostile`); None for a friendly one.
-    :cvar is_ensemble: False: entries of the history name no server.
+    :param hostile: the seed of a hostile server (:mod:`.hostile`); None for a server that is not hostile.
+    :cvar is_ensemble: always False: the entries of the history have no number of a server.
     :ivar started: the server's clock at the start, in seconds.
     :ivar records: whether the whole history is recorded now, and not only the latest entries
         (:mod:`.recent`).
-    :ivar recorder: the recorder of the history; None if it is not needed.
+    :ivar recorder: the recorder of the history; None if no recorder is needed.
     :ivar streams: the connections without a socket.
     :ivar names: the names of sessions.
     :ivar endpoints: host and port of each endpoint, by its name.
@@ -114,13 +114,13 @@ class Running(Advised):
         return (self,)
 
     def leader_first(self) -> list[Running]:
-        """Return this server, the only one. The servers of an ensemble begin with the leader."""
+        """Return this server, the only one. In an ensemble the leader is the first of the servers."""
         return [self]
 
     # --- who wants to know what happens ------------------------------------------------------------------
 
     def begin_history(self) -> None:
-        """Record the history from now on. Does nothing if it is recorded already, or with
+        """Record the history from now on. This does nothing if the history is recorded already, or with
         ``record=False``."""
         if self._may_record and not self.records:
             is_late = self.told is None and self.engine.stats.packets_received > 0
@@ -137,7 +137,7 @@ class Running(Advised):
             self.recorder.keep(self._history_limit)
 
     def listen(self, listener: Listener) -> None:
-        """Call a function with each entry at once, in words, until :meth:`stop_listening`."""
+        """Call a function immediately with each entry, in words, until :meth:`stop_listening`."""
         self.begin_telling().listeners.append(listener)
 
     def stop_listening(self, listener: Listener) -> None:
@@ -175,7 +175,7 @@ class Running(Advised):
         return Recorder(self.service, self.clock.now, self.started, limit)
 
     def use(self, recorder: Recorder | None) -> None:
-        """Replace the recorder with this one. It gets the listeners of the former recorder."""
+        """Replace the recorder with this one. The new recorder gets the listeners of the former recorder."""
         if recorder is not None and self.recorder is not None:
             recorder.listeners = self.recorder.listeners
         self.recorder = self.gate.recorder = recorder
@@ -231,7 +231,7 @@ class Running(Advised):
 
     @contextmanager
     def following(self, follower: Callable[[Txn], object]) -> Iterator[None]:
-        """Call a function with each transaction inside of the block."""
+        """Call a function with each transaction that is applied inside the block."""
         self._followers.append(follower)
         self._attach()
         try:

@@ -52,9 +52,10 @@ class _Part(Running):
 class RunningEnsemble(Advised):
     """The parts of a running ensemble, only for its own thread.
 
-    :param record: whether the history is recorded; None: it is recorded from the first use on.
+    :param record: whether the history is recorded. None: the recording begins with the first use of the
+        history.
     :param history_limit: the number of entries that are kept for each server, and for all servers together.
-    :cvar is_ensemble: True: entries of the history name their server.
+    :cvar is_ensemble: always True: each entry of the history has the number of its server.
     :ivar host: the servers with their sockets.
     :ivar parts: the parts of each server, by number.
     :ivar history: the history of all servers; empty until it is recorded.
@@ -127,7 +128,7 @@ class RunningEnsemble(Advised):
         return self.parts.values()
 
     def leader_first(self) -> list[Running]:
-        """Return the servers, the one that leads first.
+        """Return the servers. The leader comes first.
 
         :raises EnsembleError: if nobody leads.
         """
@@ -152,8 +153,8 @@ class RunningEnsemble(Advised):
                     part.enter(LATE, kind="note")
 
     def record_latest(self, history: EnsembleHistory) -> None:
-        """Record in this history. It keeps a number of entries for each server, and the same number for all
-        servers together."""
+        """Record in this history. Each server keeps the same number of entries, and the history of all
+        servers together keeps that number too."""
         history.listeners = self.history.listeners
         self.history = history
         for part in self.parts.values():
@@ -166,7 +167,7 @@ class RunningEnsemble(Advised):
             part.use(None)
 
     def listen(self, listener: Listener) -> None:
-        """Call a function with each entry at once, in words, until :meth:`stop_listening`."""
+        """Call a function immediately with each entry, in words, until :meth:`stop_listening`."""
         self.history.listeners.append(listener)
         for part in self.parts.values():
             part.begin_telling()

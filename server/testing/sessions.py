@@ -1,4 +1,4 @@
-"""Sessions, as a test sees and names them."""
+"""The sessions as tests see them, and the ways in which tests name sessions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The servers that a test has started itself, for the report of its failure. The pytest plugin reads them.
 
-* A server is noted when it starts, and stays known after its end: a test that fails leaves the ``async with``
-  of its server before pytest hears of the failure.
-* While the thread of a server runs, only that thread reads the server. Afterwards any thread may read it.
+* A server is noted when it starts, and remains noted after its end. The reason: a test that fails leaves the
+  ``async with`` of its server before pytest gets the failure.
+* As long as the thread of a server runs, only that thread reads the server. After the end of the thread, any
+  thread can read the server.
 * Only the last servers of a test are kept, and only until the end of the test.
 """
 
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
     from .host import LocalServer
 
 _MOST: Final = 4
-"""The largest number of shown servers of a test. Each server keeps its history and its tree in memory."""
+"""The largest number of shown servers of a test. A noted server keeps its history and its tree in memory."""
 _LINES: Final = 200
 """Lines of a timeline."""
 
 _started: deque[tuple[LocalServer | LocalEnsemble, Callable[[Callable[[], Any]], Any], int]] | None = None
 
 at_interrupt: Callable[[Callable[[int, Any], object]], Callable[[int, Any], object]] | None = None
-"""For the pytest plugin: makes a handler of signals that takes a picture and then calls another handler."""
+"""Set by the pytest plugin: a function that takes a signal handler, and returns a handler that first takes a
+picture and then calls the given handler."""
 
 
 @contextmanager
@@ -72,8 +74,8 @@ def forget(running: object) -> None:
 
 
 def started() -> list[tuple[str, Any, Callable[[Callable[[], Any]], Any], bool]]:
-    """Return the noted servers: for each the title, the server, a function that calls functions in the
-    server's thread, and whether that thread is this thread."""
+    """Return the noted servers. Each is a tuple of its title, the server, a function that calls functions in
+    the server's thread, and whether that thread is the current thread."""
     here = threading.get_ident()
     return [
         (f"server at {server.hosts}", server, call, thread == here)
@@ -128,7 +130,7 @@ def _answer(look: Callable[[], Any]) -> Any:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While a server runs in an event loop, take a picture before the loop's own handler of Ctrl-C runs."""
+    """Inside the ``with``, make Ctrl-C take a picture before the event loop handles it."""
     if at_interrupt is None or threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,10 +1,11 @@
-"""Copies of the whole tree, for test suites that prepare many znodes and change few of them.
+"""Copies of the whole tree, for test suites that prepare many znodes and change few znodes in each test.
 
 A synchronous control takes or restores a snapshot in one step. :func:`take` and :func:`bring_back` do the
-same in several steps, so that clients are served meanwhile; :mod:`...core.replacing` says what they see. A
-server with a log also writes the new tree to a file; most of the file is written before the tree is replaced.
-In an ensemble each server gets its own copy of the tree, made before (:meth:`Snapshot.copied`), and replaces
-its tree in one step. A server that keeps digests does the same.
+same in several steps, so that clients are served meanwhile. :mod:`...core.replacing` says what clients see
+meanwhile. A server with a log also writes the new tree to a file. Most of the file is written before the tree
+is replaced. In an ensemble each server gets its own copy of the tree, which is made before
+(:meth:`Snapshot.copied`), and replaces its tree in one step. A server that keeps digests also replaces its
+tree in one step.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from ..core.znode import Znode, copy_tree
 from .running import Running
 
 _ZNODE = 150
-"""Bytes of memory for the copy of a znode, without its data, in a tree of 100,000."""
+"""The number of bytes of memory that the copy of a znode takes, without its data. It was measured with
+100,000 znodes."""
 
 
 def size_of(tree: DataTree) -> int:
-    """Estimate the bytes that a copy of a tree keeps in memory, once the tree has changed."""
+    """Estimate the number of bytes that a copy of a tree takes in memory after the tree has changed."""
     return tree.data_size + _ZNODE * len(tree)
 
 
@@ -77,7 +79,8 @@ class Snapshot:
         engine.replace_tree(Replace(self._root, gone, self._copies), self.zxid)
 
     def copied(self, times: int) -> Generator[None, None, Snapshot]:
-        """Return a snapshot for one :meth:`restore` that has copies for so many trees, made in steps."""
+        """Return a snapshot that one :meth:`restore` can use for this number of trees. The copies are made in
+        steps."""
         copies: list[Znode] = []
         with self._copied():
             while len(copies) < times:
@@ -93,14 +96,14 @@ class Snapshot:
             self._readers.pop()
 
     def forget(self) -> replacing.Steps:
-        """Free the memory of the copy, in steps, but not during its restore. The copy cannot be used
-        afterwards."""
+        """Free the memory of the copy in steps, unless the copy is being restored now. The copy cannot be
+        used afterwards."""
         if not self._readers:
             yield from replacing.dismantle(self._root)
 
 
 def take(running: Running) -> Generator[None, None, Snapshot]:
-    """Take a copy of the tree in steps. The copy is the tree at the moment of the return."""
+    """Take a copy of the tree in steps. The copy has the state of the tree at the moment of the return."""
     while True:
         engine, touched = running.engine, replacing.Touched()
         try:

@@ -1,13 +1,13 @@
 """Spans of the requests of unmodified clients, sent as OTLP over HTTP with JSON.
 
-* Each request is a span of its own trace, from its arrival to its reply. If its connection ends before that,
-  the span says so. Pings make no spans.
-* A transaction of a session makes one span, at the server that applies it first. A server of an ensemble that
-  lags records it later.
+* Each request is a span in its own trace, from the arrival of the request to its reply. If the connection
+  ends before the reply, the span says so. Pings make no spans.
+* In an ensemble, each transaction makes only one span, at the server that applies it first. This concerns the
+  beginning and the end of sessions, and the deletes of containers and TTL znodes.
 * A session is a resource. The beginning of a session, its end, and each watch event are spans without a
-  length. A watch event links to the span of the write, or of the end of the session, that has caused it.
-* The server puts spans into a queue of at most :data:`MOST` and never waits. A thread sends them. A span that
-  finds the queue full, or that the collector does not take, is lost and counted.
+  length. The span of a watch event has a link to the span of its cause: a write, or the end of a session.
+* The server puts spans into a queue of at most :data:`MOST` and never waits. A thread sends them. If the
+  queue is full, or the collector does not accept a span, the span is lost and counted.
 * Secrets are not sent, because auth packets do not pass the recorder. The data of znodes is not sent.
 """
 
@@ -43,7 +43,8 @@ _BATCH: Final = 500
 _REST: Final = 0.2
 """Seconds for which a batch may grow."""
 _PATIENCE: Final = 5.0
-"""Seconds in which the collector must answer, and seconds for the remaining spans at the end."""
+"""The number of seconds in which the collector must answer. At the end, it is also the number of seconds for
+the remaining spans."""
 _MOST_OPEN: Final = 10_000
 """The largest number of remembered requests without a reply, and of remembered causes of events."""
 _SERVER, _PRODUCER = 2, 4
@@ -60,7 +61,7 @@ class Span:
 
     :ivar resource: the id of its session, and its name.
     :ivar ids: the ids of its trace and of the span.
-    :ivar start: the time at which the span begins, in ns since the epoch; ``end`` has the same unit.
+    :ivar start: the time at which the span begins, in ns since the epoch. ``end`` has the same unit.
     :ivar error: the error; empty for none.
     :ivar link: the ids of its cause.
     """
@@ -116,7 +117,7 @@ def _resource(session: int, name: str) -> dict[str, str | int]:
 
 
 def _attributes(values: Mapping[str, str | int]) -> Sequence[dict[str, Any]]:
-    """Return attributes in the JSON of OTLP, where numbers of 64 bits are texts."""
+    """Return attributes in the JSON of OTLP. There, numbers of 64 bits are strings."""
     return [
         {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
         for key, value in values.items()
@@ -287,8 +288,8 @@ class Spans:
             self._put(entry, entry.op or "request", _SERVER, start, now, error=f"no reply: {over.text}")
 
     def _cause(self, zxid: int) -> _Ids:
-        """Return the ids of the span of the request that took this zxid. An event may be sent before that
-        span ends."""
+        """Return the ids of the span of the request that took this zxid. The event may be sent before the
+        span of the request ends."""
         if zxid not in self._causes:
             self._causes[zxid] = _new_ids()
             if len(self._causes) > _MOST_OPEN:
@@ -296,7 +297,7 @@ class Spans:
         return self._causes[zxid]
 
     def _is_first(self, entry: Entry) -> bool:
-        """Whether no server has recorded this transaction before."""
+        """Return whether no server has recorded this transaction before."""
         key = entry.kind, entry.zxid
         if key in self._known:
             return False

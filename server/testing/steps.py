@@ -1,6 +1,7 @@
-"""Work in steps: a generator yields between them, and its value is the result.
+"""Work in steps: a generator yields between two steps, and returns the result.
 
-A caller that serves other clients lets them run between two steps. Any other caller runs all steps at once.
+A caller that must serve clients lets other tasks run between two steps. Any other caller runs all steps at
+once.
 """
 
 from __future__ import annotations

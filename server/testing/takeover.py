@@ -1,4 +1,5 @@
-"""The controls of a running server or ensemble: the first call makes them, and all callers get the same."""
+"""The controls of a running server or ensemble. The first call makes the controls, and all later calls return
+the same object."""
 
 from __future__ import annotations
 

@@ -1,17 +1,18 @@
-"""The history as text: one column per session, time downwards. A failing test shows it. The rules:
+"""The history as text. Each session has a column, and later entries are further down. A failing test shows
+it. The rules:
 
 * The history is cut before it is drawn: only the last lines are kept, at most 1 MiB. Only the sessions in
-  these lines have columns. If there are more than 12 sessions, or more than the given width has room for,
-  there are no columns. Then each line names its session.
-* One line per entry. A reply is in the line of its request (``get_data /x -> ..``) if nothing of that
-  connection came between them; a new session is in the line of its connection.
-* A client sends syncs while it holds a lock. Only the first and the last of three or more syncs in turn
-  have lines.
-* The time is in seconds since the start of the server. It is left out if it equals the time of the line
-  above. Only changes have the zxid.
-* Sessions are called A, B, C ...; the head says their ids. It also says the programs of sessions that are
-  still connected, if they run on this machine and are not this process. Entries that belong to no session
-  (the reaper, the test's own notes and controls) take the whole width.
+  these lines have columns. If there are more than 12 sessions, or the given width is too small for all
+  columns, there are no columns. Then each line names its session.
+* Each entry has a line. A reply is in the line of its request (``get_data /x -> ..``) if no other entry of
+  the connection came between the two. A new session is in the line of its connection.
+* A client sends syncs while it holds a lock. If three or more syncs follow each other, only the first and the
+  last have lines.
+* The time is in seconds since the start of the server. The time is left out if it equals the time of the line
+  above. Only changes of the tree have their zxid in the line.
+* Sessions are called A, B, C and so on. The head of the timeline has their ids. The head also has the program
+  of each session that is still connected, if the program runs on this machine and is not this process.
+  Entries that belong to no session (the reaper, the test's own notes and controls) take the whole width.
 * In an ensemble, each line has the number of the server, and zxids are epoch and counter: ``1:5`` is the
   fifth transaction of the epoch that follows the first epoch.
 * Marks: ``<<`` an event, ``!!`` a fault, ``||`` held back, ``==`` a control, ``--`` the reaper, ``##`` a
@@ -46,7 +47,7 @@ _LARGEST = 2**20
 _LONGEST = 2000
 """The largest number of characters of a line before it is drawn."""
 _STEP = 20
-"""The number of entries, or lines, between two steps, which takes 1 ms."""
+"""The number of entries, or of lines, that are handled in one step. A step takes 1 ms."""
 _LONG = 40  # characters: names in paths that are longer lose their middle
 _NAME = re.compile(rf"[^/\s,\[\]]{{{_LONG + 1},}}")
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
@@ -57,8 +58,8 @@ _SESSION = re.compile(r"\b0x[0-9a-f]+\b")
 class _Line:
     """One line before it is drawn.
 
-    :ivar session: the session in whose column the line is; 0 for the whole width.
-    :ivar more: the number of lines with the same text after this line that are left out.
+    :ivar session: the session in whose column the line is; 0 if the line takes the whole width.
+    :ivar more: the number of lines after this line that have the same text and are left out.
     """
 
     time: float
@@ -84,18 +85,18 @@ def drawing(
     programs: Mapping[int, str] = MappingProxyType({}),
     ending: Callable[[Mapping[int, str]], Iterable[str]] | None = None,
 ) -> Generator[None, None, str]:
-    """Draw entries of a history, in steps of 1 ms or so; the value is the drawing.
+    """Draw entries of a history, in steps of about 1 ms. The generator returns the drawing.
 
     :param by_epoch: whether zxids are shown as epoch and counter.
-    :param zxid_base: subtracted from every zxid shown, so that they are small numbers.
+    :param zxid_base: the number that is subtracted from each shown zxid, so that the shown numbers are small.
     :param named: the names of sessions. Sessions without a name get letters.
     :param sessions: the ids of the sessions whose lines are shown; all by default.
     :param pings: whether pings are shown.
     :param width: the width in characters, at least 60. The default is 120, or the width that the columns
-        need; each column has at least 32.
+        need. Each column has at least 32 characters.
     :param limit: the largest number of shown lines; the last ones are shown.
     :param programs: the programs behind sessions, for the head.
-    :param ending: makes further lines, given the names of the sessions.
+    :param ending: a function that makes the last lines from the names of the sessions.
     """
     lines = _Lines(limit)
     wanted = None if sessions is None else set(sessions)
@@ -188,7 +189,7 @@ def _earlier(count: int) -> str:
 
 
 def _names(columns: Iterable[int], named: Mapping[int, str]) -> dict[int, str]:
-    """Return the heads of the columns. A name of several sessions gets a number."""
+    """Return the heads of the columns. If several sessions have the same name, each gets a number too."""
     times: Counter[str] = Counter()
     names = {}
     for n, session in enumerate(columns):
@@ -204,7 +205,7 @@ def _letter(n: int) -> str:
 
 class _Lines:
     """The last lines of a history, one for each entry. A reply joins the line of its request if only events
-    of that connection came in between, and a new session joins the line of its connection.
+    of the connection came between the two. A new session joins the line of its connection.
 
     :param limit: the number of kept lines; None for as many as can be drawn.
     :ivar kept: by number.
@@ -256,8 +257,8 @@ class _Lines:
                 self._fold(line, number)
 
     def _fold(self, line: _Line, number: int) -> None:
-        """Keep the first and the last of many equal syncs in turn, which a client sends while it holds a
-        lock."""
+        """Keep only the first and the last of three or more equal syncs that follow each other. A client
+        sends such syncs while it holds a lock."""
         syncs = self._syncs.setdefault(line.session, [])
         syncs.append(number)
         first, *between = syncs[:-1] or [number]

@@ -1,4 +1,4 @@
-"""The trace: a line for each request, reply, event, session and fault, while it happens.
+"""The trace: a line for each request, reply, event, session and fault, written immediately.
 
 * A :class:`Tracer` listens to a server, filters the entries, measures how long each request takes, and
   passes lines on.
@@ -48,18 +48,20 @@ _SYMBOLS = {
     "note": "##",
     "role": "**",
 }
-"""The beginnings of lines, as in the timeline; requests and replies have their own arrows."""
+"""The first characters of the lines, as in the timeline. Requests and replies have arrows, which the timeline
+does not have."""
 _COLOURS = {"request": "36", "reply": "32", "event": "35", "fault": "31", "session": "33", "reaper": "33"}
 """Foreground colours of ANSI terminals. A refused request has the colour of a fault."""
 _DIM = "2"
 _MOST_OPEN = 10_000
-"""The largest number of requests whose start is remembered. Requests with lost replies would stay in memory
-for ever."""
+"""The largest number of requests whose start is remembered. Without a limit, requests whose replies were lost
+would stay in memory for ever."""
 
 
 @attrs.frozen
 class Selection:
-    """The selection of a trace. If a property is selected, an entry without this property is left out.
+    """The selection of a trace. If an entry does not have a property that the selection asks for, the entry
+    is left out.
 
     :ivar ops: the names of operations; empty for all operations except pings.
     :ivar pattern: the pattern that the path, or one of several paths, must match.
@@ -101,12 +103,12 @@ _TOO_SLOW = "lines were lost here: the reader of this trace is too slow"
 
 @attrs.frozen
 class Traced:
-    """An entry, with the facts that only the trace knows.
+    """An entry of the history, with facts that only the trace has.
 
     :ivar at: seconds since the epoch.
-    :ivar seconds: the seconds from the request to its reply, with the delays of a test; None for other
-        entries.
-    :ivar of_ensemble: whether a line names the server of the ensemble.
+    :ivar seconds: the seconds from the request to its reply. Delays by a test are included. None for entries
+        that are not replies.
+    :ivar of_ensemble: whether each line has the number of the server in the ensemble.
     """
 
     entry: Entry
@@ -138,8 +140,8 @@ class Traced:
         return f"\x1b[{_DIM}m{stamp} {where}\x1b[0m \x1b[{colour}m{said}\x1b[0m"
 
     def as_fields(self) -> Mapping[str, Any]:
-        """The same for programs, without empty fields. Sessions and zxids are text, because many JSON parsers
-        would round such numbers."""
+        """Return the fields of the line for programs, without empty fields. Sessions and zxids are text,
+        because many JSON parsers would round such numbers."""
         entry, whole = self.entry, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self.at))
         fields: dict[str, Any] = {
             "time": f"{whole}.{int(self.at % 1 * 1000):03d}Z",
@@ -183,8 +185,10 @@ class Tracer:
     """Passes on the selected entries of a history, at once.
 
     :param running: a server, or an ensemble.
-    :param tell: called with each entry. It must not wait. The log shows an exception that it raises.
-    :param may_look: called before each entry, selected or not; returns whether to read it.
+    :param tell: called with each entry. It must not wait. If the function raises an exception, the log shows
+        it.
+    :param may_look: called before each entry, whether it is selected or not. It returns whether the entry is
+        read.
     """
 
     def __init__(
@@ -253,7 +257,8 @@ class Trace:
         return cls(sys.stdout.fileno(), selection, style)
 
     def attach(self, server: Server | EnsembleHost) -> None:
-        """Show the trace of this server, or of all servers of an ensemble, from now on."""
+        """Show the trace of this server from now on. If the server belongs to an ensemble, show the trace of
+        all its servers."""
         Tracer(running_of(server), self._selection, self._write)
 
     def _write(self, traced: Traced) -> None:

@@ -1,11 +1,11 @@
 """Functions that load, read and compare the contents of the tree, in the form that tests use. The rules:
 
-* Contents are a mapping of paths or names to data. Use a :class:`Node` for a znode that has more than data:
+* Contents are a mapping from paths or names to data. Use a :class:`Node` for a znode that has more than data:
   an ACL, a kind, children. ``...`` stands for a znode with any data.
-* Missing parents are created. Loading works like a client's multi, so watches fire and the history shows it,
-  but ACLs are not checked.
+* Missing parents are created. Loading works like a client's multi: watches fire and the history shows the
+  load. But ACLs are not checked.
 * ``/zookeeper`` is the server's own: it is neither dumped nor compared.
-* A comparison lists every difference, not only the first.
+* A comparison lists all differences, not only the first one.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ RESERVED = "/zookeeper"
 _STEP = 50
 """The number of znodes that are read in one step, which takes 0.2 ms."""
 _PARENTS = 64 * 2**20
-"""The largest number of bytes of the paths of unnamed parents together: a single long path may have very
-many parents."""
+"""The largest number of bytes of the paths of all parents that are not given themselves. The limit is needed
+because a single long path may have very many parents."""
 
 
 def _as_bytes(data: bytes | str | None) -> bytes | None:
@@ -78,7 +78,7 @@ class Node:
     :ivar kind: ``persistent``, ``ephemeral``, ``container`` or ``ttl``.
     :ivar owner: the id of the session that owns an ephemeral.
     :ivar ttl: the TTL of a TTL znode, in ms. TTL znodes need ``extended_types=True``.
-    :ivar children: the znodes below the znode, by name. Not filled in by ``dump``.
+    :ivar children: the znodes below the znode, by name. ``dump`` does not set this value.
     """
 
     data: bytes | None = attrs.field(default=b"", converter=_as_bytes)
@@ -100,7 +100,8 @@ class Node:
 
 
 Contents: TypeAlias = "bytes | str | Node | Mapping[str, Contents] | None"
-"""A znode in :func:`flatten`'s input: its data, a :class:`Node`, or the znodes below the znode, by name."""
+"""A znode in the argument of :func:`flatten`: its data, a :class:`Node`, or a mapping of its children by
+name."""
 Flat: TypeAlias = "dict[str, Node | bytes | EllipsisType | None]"
 """Znodes by path. ``...`` stands for a znode with any data."""
 
@@ -109,7 +110,7 @@ def flatten(tree: Mapping[str, Any], base: str = "/") -> Flat:
     """Convert a nested dict, a dict from path to data, or a mixture of both to one form, parents before
     children.
 
-    Znodes that are only named as parents of other znodes become ``...``.
+    Znodes that occur only as parents of other znodes become ``...``.
 
     :param base: the path at which names without a leading ``/`` start.
     :raises BadArgumentsError: a path is malformed, or not at or below ``base``; or the paths of parents that
@@ -288,8 +289,8 @@ def _acl_text(acl: Iterable[ACL]) -> str:
 
 
 def differences(expected: Flat, actual: Iterable[tuple[str, Node]]) -> Generator[None, None, list[str]]:
-    """Describe the differences, a line for each znode. It yields after each existing znode, so that other
-    tasks may run. If a :class:`Node` is expected, its kind and ACL are compared too."""
+    """Describe the differences, a line for each znode. The generator yields after each existing znode, so
+    that other tasks can run. If a :class:`Node` is expected, its kind and ACL are compared too."""
     lines: list[tuple[str, str]] = []
     seen = set()
     for path, node in actual:
@@ -331,14 +332,15 @@ def _wrong(wanted: Node | bytes | EllipsisType | None, node: Node) -> list[str]:
 
 @attrs.define(eq=False)
 class Loader:
-    """A connection for loading, so that loaded znodes pass the checks of requests. It is super."""
+    """A connection for loading, so that loads get the same checks as requests. The connection has the
+    identity ``super``."""
 
     session_id: int
     identities: list[Id] = attrs.field(factory=lambda: [Id("super", "")])
     close_expected: bool = False
 
     def notify(self, events: Sequence[Notification], frames: bytes) -> None:
-        """Do nothing: it watches nothing."""
+        """Do nothing: this connection has no watches."""
 
     def abort(self, reason: str) -> None:
         """Do nothing: there is no connection to end."""
@@ -354,7 +356,7 @@ class Loader:
 
 
 def load(engine: Engine, nodes: Flat, now: int) -> None:
-    """Create the znodes, or replace the data of those that exist; watches fire.
+    """Create the znodes, or replace the data of znodes that exist. Watches fire.
 
     One transaction creates all of them, except ephemerals, which take one transaction for each owner. If one
     create is refused, the whole transaction is refused.
@@ -393,8 +395,8 @@ def loading(engine: Callable[[], Engine], nodes: Flat, now: Callable[[], int]) -
 
 
 _Prepared: TypeAlias = tuple[bool, int, bytes]
-"""Return whether a znode exists, its owner, and the operation that creates or changes it; None if nothing
-must change."""
+"""Return whether a znode exists, its owner, and the operation that creates or changes it. The operation is
+None if nothing must change."""
 
 
 def _prepare(engine: Engine, path: str, wanted: Any) -> _Prepared:
@@ -448,7 +450,7 @@ _SEQUENTIAL: Mapping[str, tuple[CreateMode, CreateMode]] = {
     "persistent": (CreateMode.PERSISTENT, CreateMode.PERSISTENT_SEQUENTIAL),
     "ephemeral": (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL),
 }
-"""The create modes by kind: the mode without a number, and the mode with a number."""
+"""The create modes by kind. The first mode is not sequential, and the second mode is sequential."""
 
 
 def commit(engine: Engine, owner: int, operations: Mapping[str, MultiOp], now: int) -> list[MultiResult]:

@@ -1,9 +1,9 @@
-"""A test in virtual time that waits for something that never comes.
+"""The end of a test in virtual time that waits for something that never happens.
 
 Under ``autojump_clock`` time jumps to the next deadline whenever all tasks wait. Connected clients always
-have a deadline: their next ping. Such a test would not stop. Its clock would run through centuries. This
-module ends such a test after clients have only pinged for a day of virtual time, which takes some seconds of
-real time.
+have a deadline: their next ping. Without this module, a test that waits for something else would not stop.
+Its clock would run through centuries. This module ends such a test after clients have only pinged for a day
+of virtual time, which takes some seconds of real time.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from .observers import Observer
 from .steps import finish
 
 PATIENCE: Final = 86_400.0
-"""Seconds of virtual time in which clients may do nothing but ping."""
+"""The default number of seconds of virtual time in which clients can do nothing but ping, before the test
+fails."""
 _SIGNS_OF_LIFE: Final = {PING, OpCode.SYNC}
-"""The requests of idle clients. The client of this project also sends syncs while it holds a lock."""
+"""The requests that idle clients send. The client of this project also sends syncs while it holds a lock."""
 _DRAWN_AFTER: Final = 600.0
-"""Seconds of virtual time without other requests, after which the timeline is drawn. Later the signs of life
-would have taken the place of everything else in the history."""
+"""The timeline is drawn after this number of seconds of virtual time without other requests. Later, pings and
+syncs would have displaced all other entries in the history."""
 _LINES: Final = 100
 """Lines of the timeline."""
 _IDLE: Final = f"the clients have done nothing but ping for {_DRAWN_AFTER:g} s"
@@ -61,7 +62,7 @@ class _Idleness(Observer):
             self._scope.cancel()
 
     def _draw(self, idle: float) -> None:
-        """Draw what came before the clients had nothing to do.
+        """Draw the timeline of the time before the clients became idle.
 
         :param idle: the seconds since then.
         """
@@ -77,7 +78,7 @@ class _Idleness(Observer):
 
 @contextmanager
 def ended(controls: HistoryControls, patience: float) -> Iterator[None]:
-    """End the block if it waits in vain in virtual time.
+    """End the block with an error if it waits in vain in virtual time.
 
     :raises NotInTime: the block waited in vain. The error has the timeline of that moment.
     """
