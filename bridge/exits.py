@@ -6,15 +6,16 @@ block, and nobody calls ``__exit__`` again.
 
 The rules:
 
-* A ``with`` statement reads ``__exit__`` before it calls ``__enter__``, keeps it until the block has ended,
-  and then drops it, also after a failure. :class:`Exit` makes a separate object for each statement.
-* :func:`guard`, called within ``__enter__``, ties a generator to that object. ``__exit__`` sends its
-  arguments to the generator, and the generator leaves the block. The generator continues inside a ``try``, so
-  it catches an exception there too.
-* If ``__exit__`` was interrupted before that, Python drops the object and so closes the generator. Then the
-  block is left before the exception reaches the next ``except``.
-* If nobody keeps the object, there is no generator, and ``__exit__`` leaves the block itself. An example is
-  ``ExitStack``, which calls ``type(block).__exit__``.
+* A ``with`` statement reads ``__exit__`` before it calls ``__enter__``, keeps this object until the block has
+  ended, and then drops the object, also after an error. :class:`Exit` makes a separate object for each
+  statement.
+* :func:`guard`, called within ``__enter__``, ties a generator to the object. ``__exit__`` sends its arguments
+  to the generator, and the generator leaves the block. The generator waits inside a ``try``, so it leaves the
+  block even if an exception comes there.
+* If an exception interrupts ``__exit__`` earlier, Python drops the object and so closes the generator. The
+  closed generator leaves the block before the exception reaches the next ``except``.
+* If the caller of ``__enter__`` keeps no such object, there is no generator, and ``__exit__`` leaves the
+  block itself. An example is ``ExitStack``, which calls ``type(block).__exit__``.
 """
 
 from __future__ import annotations

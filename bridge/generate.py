@@ -1,10 +1,10 @@
 """Writes ``pyzk.blocking`` and ``pyzk.aio``: python -m pyzk.bridge.generate
 
 The package for threads and the package for asyncio have *wrappers* of the classes of the client and of the
-recipes, with the same names, signatures and docstrings. This program writes their source from the source of
-the originals. A test checks that the written files are up to date. The rules:
+recipes, with the same names, signatures and docstrings. This program writes the source of the wrappers from
+the source of the originals. A test checks that the written files are up to date. The rules:
 
-* A wrapper has the public members of its class. The kind of a member changes so:
+* A wrapper has the public members of its class. The kind of a member changes as in this table:
 
   =============================================  ========================  ===========================
   in trio                                        for threads               for asyncio
@@ -19,16 +19,16 @@ the originals. A test checks that the written files are up to date. The rules:
 
 * The body of a method calls the original method with functions of :mod:`.objects`,
   :mod:`pyzk.blocking.wrapper` and :mod:`pyzk.aio.wrapper`. The body returns the result at once. If Python
-      checked for signals in between, an exception would lose the result.
+  checked for signals in between, an exception would lose the result.
 * A method that does not wait is called in the loop if it uses the clock or changes objects of the loop
   (``IN_LOOP``), or if it counts all calls (``UP_TO_DATE``). Other such methods are called in the caller's
   thread.
 * The type of a field is its annotation, or the type of the value that ``__init__`` gives to it: a parameter,
   a literal or a new object.
-* A name in an annotation is imported from where it is defined. If its definition mentions a class that has a
-  wrapper (as the options of locks do), the definition is copied and names the wrapper. If a default is the
-  name of a number, the number is written.
-* :mod:`.wrapped` says which module has what, and how its members are used.
+* A name in an annotation is imported from the module that defines the name. If the definition mentions a
+  class that has a wrapper (as the options of locks do), the definition is copied, with the wrapper in place
+  of the class. If a default is the name of a number, the number itself is written.
+* :mod:`.wrapped` has the list of the classes and functions in each module, and how their members are used.
 """
 
 from __future__ import annotations

@@ -3,14 +3,14 @@
 The rules:
 
 * The loop runs in a daemon thread from the first :meth:`Loop.attach` to the last :meth:`Loop.detach`.
-* Other threads post functions for the loop into its :class:`CallQueue`. A post costs a wake-up only if no
+* Other threads post functions for the loop into its :class:`CallQueue`. A post wakes the loop only if no
   other post is waiting.
 * When the interpreter exits, open sessions are closed as if their blocks had ended. A child process of
   multiprocessing closes its sessions too.
 * A signal handler may use the loop while its thread is using it. If the handler raises an exception,
-  :meth:`Loop.leave_all` ends the blocks that :meth:`Loop.attach` has begun. No lock is waited for.
-* A forked process has the objects of its parent, but not the thread. Each use of these objects raises an
-  error in the fork. New clients use a new loop.
+  :meth:`Loop.leave_all` takes back each :meth:`Loop.attach` of the client. No method waits for a lock.
+* A forked process has the objects of its parent, but not the thread. In the forked process each use of these
+  objects raises an error. New clients use a new loop.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from .workers import Call, Job, Workers
 T = TypeVar("T")
 
 _EXIT_PATIENCE = 10.0
-"""Seconds for which the exit of the interpreter waits until sessions are closed. They are far more than the
-default of ``close_grace``, and few enough for a process that must end."""
+"""The longest time in seconds that the exit of the interpreter waits until sessions are closed. This is far
+longer than the default of ``close_grace``, and short enough for a process that must end."""
 
 _FORKED = (
     "this client belongs to the process {parent}, and this is a fork of it. Connect again in this process, "
@@ -117,7 +117,7 @@ class Loop:
 
     @staticmethod
     def leave_all(user: object) -> None:
-        """Note that a client has closed. The client may have used any loop. A second call does nothing."""
+        """Note that a client has closed, in every loop of this process. A second call does nothing."""
         for loop in list(_loops):
             loop.detach(user)
 

@@ -32,7 +32,7 @@ def _nodes(module: ModuleType) -> list[ast.stmt]:
 
 @functools.cache
 def origin(name: str, module: ModuleType) -> tuple[ModuleType, ast.stmt | None]:
-    """Return the module that defines a name which another module uses, and the definition if it is in pyzk.
+    """Return the module that defines a name, and the definition of the name if this module is in pyzk.
     If the name is a module, the definition is the import statement."""
     for node in _nodes(module):
         if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):

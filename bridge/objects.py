@@ -97,13 +97,13 @@ class Wrapper:
             return self._wrap(function())
 
     def _look_until_limit(self, function: Callable[[], object]) -> Any:
-        """Call a function as :meth:`_look` does. Call it again if the limit of the ownership has passed
-        meanwhile."""
+        """Call a function as :meth:`_look` does. Call the function again if the limit of the ownership has
+        passed meanwhile."""
         value = self._look(function)
         return self._look(function) if self._trio.ownership.limit <= time.monotonic() else value
 
     def _begin(self) -> Self:
-        """Enter the block of a watch, which cancels the watch at its end."""
+        """Enter the block of a watch. The end of the block cancels the watch."""
         guard(self, partial(_cancelling, self), partial(_abandoning, self))
         return self
 
@@ -171,8 +171,8 @@ class Objects:
         raise NotImplementedError
 
     def notice(self, function: Callable[..., object]) -> Callable[..., None]:
-        """Return a function for the loop. It makes the user's thread or event loop call ``function``. Its
-        keyword argument ``failed`` is called in the loop with the error, if there is one."""
+        """Return a function for the loop that makes the user's thread or event loop call ``function``. If
+        ``function`` raises an error, the keyword argument ``failed`` is called in the loop with the error."""
         raise NotImplementedError
 
     def adopt(self, wrapper: Wrapper, value: Any, loop: Loop) -> None:

@@ -16,18 +16,20 @@ from ..client import ClosingError
 T = TypeVar("T")
 
 _RINGS = 4096
-"""How many times a wake-up can ring before its loop runs. All waiting posts share one wake-up, so a second
-wake-up is rare."""
+"""The number of times that a wake-up can ring before its loop runs. All waiting posts share one wake-up, so a
+second wake-up is rare."""
 
 
 class _PipeEnd(FileIO):
-    """One end of a pipe. Its last reference closes it, in C: no handler of a signal runs meanwhile."""
+    """One end of a pipe. The pipe end is closed when its last reference is dropped. This happens in C, so no
+    handler of a signal runs meanwhile."""
 
     __del__ = FileIO.close
 
 
 def _pipe() -> Iterable[Any]:
-    """Return both ends of a new pipe. Nothing is made before the ends are taken, and then all in C."""
+    """Return both ends of a new pipe, as an iterable. The pipe is made when the caller reads the first end.
+    All of this happens in C."""
     return map(_PipeEnd, chain.from_iterable(starmap(os.pipe, [()])), ("rb", "wb"))
 
 

@@ -2,24 +2,25 @@
 
 The rules:
 
-* A caller asks for one thing at a time and waits for the answer. It asks for a call (:class:`Call`), or says
-  that its body has ended (:class:`Leave`).
-* The entry into a block is a call too. Its function enters the block, makes the caller run its body
-  (:class:`Body`), and leaves the block. A call that calls back, such as ``election.run(lead)``, works in the
-  same way.
+* A caller submits one job at a time and waits for the answer. A job is a call (:class:`Call`) or the end of a
+  body (:class:`Leave`).
+* The entry into a block is a call too. The function of this call enters the block, makes the caller run the
+  body of the block (:class:`Body`), and leaves the block. A call with a callback, such as
+  ``election.run(lead)``, works in the same way: the callback is the body.
 * A call that waits only for requests (``zk.get``) needs no task, and therefore no switch to a task.
 * The answer to a job is a result, an error, or a body to run. From the body's beginning to its
   :class:`Leave` the worker does the caller's calls inside the block.
-* When trio cancels a block around the worker, the current call ends as :class:`Interrupted`, and so does each
-  later call. ``Call.interrupt`` interrupts a caller that is in its own code, if that is possible. The block
-  itself stays until the caller leaves it. A thread cannot be stopped, and other clients must not get its lock
-  while the thread still works.
+* When trio cancels a block around the worker, the current call and each later call end with
+  :class:`Interrupted`. ``Call.interrupt`` interrupts a caller that is in its own code, if that is possible.
+  The block itself stays until the caller leaves it. A thread cannot be stopped, and other clients must not
+  get its lock while the thread still works.
 * When a caller leaves a block because it was interrupted, the worker leaves the block by trio's cancellation.
   Then the block finds the reason, and raises its error.
-* If a caller begins a second call while it waits for an answer, it is a signal handler or was interrupted.
-  Then another worker does the second call.
-* When a caller leaves a block, the worker first leaves all blocks inside it. A KeyboardInterrupt may come
-  after a block was entered and before its body begins, and then the caller never leaves this block.
+* A caller begins a second call before the first is answered only if a signal handler makes the second call,
+  or if the first was interrupted. Another worker does the second call.
+* When a caller leaves a block, the worker first leaves all blocks inside it. The caller may have forgotten an
+  inner block: a KeyboardInterrupt may come after the block was entered and before its body begins. Then the
+  caller never leaves this inner block.
 
 ::
 
@@ -49,23 +50,25 @@ from ..recipes.locks.acquiring import Grants
 from ..recipes.locks.grant import Grant
 
 Reply: TypeAlias = Callable[[Any, BaseException | None], None]
-"""Takes the answer: a value, or an error if it is not None. It is called in the loop, and must not raise."""
+"""A function that takes the answer of a job. The arguments are the value, and the error or None. The function
+is called in the loop, and must not raise."""
 
 AnyBlock: TypeAlias = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
 
 _IDLE_WORKERS = 100
-"""The largest number of workers that wait for a new caller. For more callers new workers are started: a task
-of trio costs about 20 us."""
+"""The largest number of workers that wait for a new caller. If there are more callers, new workers are
+started. A new task of trio costs about 20 us."""
 
 
 _BEGUN = {Grant.release, Grants.release}
-"""The calls that begin even if they were cancelled before, as in trio. They always release a hold."""
+"""The calls that begin even if they were cancelled before their beginning, as in trio. They always release a
+hold."""
 
 _LEFT = "this block has already been left, perhaps with a block around it: leave the inner blocks first"
 
 
 class Interrupted(BaseException):
-    """The call was cancelled by its caller, or because a block around it was cancelled. The argument is the
+    """The caller has cancelled the call, or a block around the call was cancelled. The argument is the
     request for which the call waited, if it is known."""
 
 
@@ -383,8 +386,8 @@ _working: ContextVar[Worker] = ContextVar("working")
 
 
 async def enter(block: AnyBlock) -> bool:
-    """Enter a block for the caller of this worker, and leave it when the caller does. Returns whether the
-    block has swallowed the error of its body."""
+    """Enter a block for the caller of this worker, and leave the block when the caller leaves it. Returns
+    whether the block has swallowed the error of its body."""
     worker = _working.get()
     if isinstance(block, AbstractAsyncContextManager):
         async with block as value:
@@ -483,8 +486,8 @@ class Workers:
         worker.give(job)
 
     def allow(self, call: Call) -> bool:
-        """Return whether a caller can do a call itself in its present blocks. It is called while the loop
-        waits."""
+        """Return whether a caller can do a call itself in its present blocks. The loop is waiting when this
+        method is called."""
         worker = self._busy.get(call.holder)
         return worker is None or worker.do_directly(call)
 

@@ -115,7 +115,7 @@ MODULES: dict[str, dict[Any, set[str]]] = {
     },
 }
 """The modules of wrappers. Each module can use the modules before it. For each module the table has the
-classes and functions, and for each of them the members and parameters that only recipes use."""
+classes and functions. For each class or function it has the members and parameters that only recipes use."""
 
 WRAPPED: dict[type, set[str]] = {
     thing: hidden
@@ -144,13 +144,13 @@ IN_LOOP = {
 """Members that do not wait, but may be used only in the loop."""
 
 UNTIL_LIMIT = {"Grant.check"}
-"""Members of this kind that say what the caller holds now. The caller may be stopped between the answer of
-the loop and its next step. Therefore the caller's thread compares the limit of the ownership with the clock
-too."""
+"""Members that are used in the loop and check whether the caller holds something now. The process may be
+stopped between the answer of the loop and the next step of the caller. Therefore the caller's thread too
+compares the limit of the ownership with the clock."""
 
 UP_TO_DATE = {"Session.last_zxid", "Session.lease_deadline", "ZooKeeper.metrics", "ZooKeeper.watch_count"}
-"""Members that are read in the loop while it runs. These members also count calls that callers make
-themselves (:mod:`.direct`), and the loop may change the figures meanwhile."""
+"""Members that are read in the loop as long as the loop runs. These members also count calls that callers
+make themselves (:mod:`.direct`), and the loop may change the figures meanwhile."""
 
 CALLS_BACK = {"LeaderElection.run", "retry"}
 """Functions that call a function of the user, and wait for it."""
@@ -159,12 +159,12 @@ WAIT_FOR_REQUESTS = {"Pending", "ZooKeeper"}
 """Classes whose methods wait only for requests, and so need no task (:class:`.Taskless`)."""
 
 WAIT_FOR_MORE = {"ZooKeeper.update_hosts"}
-"""Methods of these classes that do not wait only for requests."""
+"""Methods of these classes that also wait for something other than requests."""
 
 
 def _in_sequence(cls: type) -> set[str]:
-    """Return the methods of a class that send one request after the other and use no watches. They await
-    ``_call`` or another such method, and nothing else."""
+    """Return the methods of a class that send one request after the other and use no watches. These methods
+    await ``_call`` or another method of this kind, and nothing else."""
     (node,) = ast.parse(inspect.getsource(cls)).body
     assert isinstance(node, ast.ClassDef)
     methods = [each for each in node.body if isinstance(each, ast.AsyncFunctionDef)]

@@ -1,4 +1,4 @@
-"""A call that its caller can do itself, and the side that does it."""
+"""A call that the caller or the loop can do, and which of the two does the call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DirectCall(Call):
         self.is_direct = False
 
     def do_directly(self) -> None:
-        """Do the call in the loop, or continue it there if its direct caller has begun."""
+        """Do the call in the loop. If the direct caller has begun the call, continue the call in the loop."""
         if self.source is not None:
             self.source.asker = self.direct_caller
         if self.taskless is None:

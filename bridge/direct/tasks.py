@@ -1,9 +1,11 @@
-"""Calls that an event loop of asyncio makes itself: it sends the request, and reads the reply when it comes.
+"""Calls that an event loop of asyncio makes itself. The event loop sends the request, and reads the reply
+when the reply comes.
 
 The rules:
 
-* The event loop watches the connection as long as it has it. If bytes come while there is no call, the
-  client's loop gets its connection back at once, because the bytes are for the loop.
+* The event loop watches the connection as long as the event loop has the connection. If bytes come while
+  there is no call, the client's loop gets its connection back at once, because only the client's loop can
+  handle these bytes.
 * There is one call at a time. A second call asks the client's loop, which takes the connection back for both
   calls.
 * asyncio watches a duplicate of the file descriptor, because asyncio may notice late that the loop has taken

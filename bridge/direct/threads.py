@@ -1,4 +1,4 @@
-"""Calls that a thread makes itself: it sends the request, and waits for the reply."""
+"""Calls that a thread makes itself. The thread sends the request and waits for the reply."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..wakeups import Wakeup
 from .calls import DirectCall, DirectCaller
 
 _poll = getattr(select, "poll", None)
-"""None on Windows, where the loop makes all calls."""
+"""The function ``select.poll``; None on Windows, where the loop makes all calls."""
 
 
 class _Here(threading.local):
@@ -42,7 +42,7 @@ def forget() -> None:
 class Waiting(DirectCaller):
     """A thread that waits for the answer.
 
-    It has one wake-up for all its direct connections, which lasts as long as this object.
+    The thread has one wake-up for all its direct connections, which exists as long as this object.
     """
 
     def __init__(self, loop: Loop) -> None:
