@@ -149,17 +149,18 @@ def draw(costs: dict[str, list[Cost]], stem: Path) -> bool:
 DOCUMENT = """\
 # What waiting for a lock costs
 
-N contenders arrive while the first holds the lock. Each acquires it once and holds it for a time H. Polling
-looks every T. The server counts, in virtual time, per acquisition. Connecting, the lock's directory and
-closing are left out. `python -m benchmarks.lock_strategies --write` writes this page.
+N contenders arrive while the first holds the lock. Each contender acquires it once and holds it for a
+time H. Polling contenders look every T. The figures are counts of the server for each acquisition, in
+virtual time, without connecting, closing and the lock's directory. `python -m benchmarks.lock_strategies
+--write` writes this page.
 
 ![Requests, events and bytes per acquisition](lock-strategies.svg)
 
 - **predecessor**, what `Lock` does: 5N-2 requests and N-1 events for all N together. Bytes grow with N,
   because each contender reads the list twice. The locks here have `monitor=False`; by default each contender
   also watches its own znode: 6N-2 requests, 2N-1 events.
-- **parent**: each change wakes all, and all read the whole list: about N requests and N events per
-  acquisition, and N² bytes.
+- **parent**: each change wakes all contenders, and all of them read the whole list: about N requests and
+  N events per acquisition, and N² bytes.
 - **single znode**: each release makes all waiters try to create the znode, and all but one fail. Each failure
   is a write that goes through the leader.
 - **polling**: no events. Requests grow with the queue and with how often a contender looks. A hand-over takes
