@@ -45,24 +45,24 @@ class Lock(Acquirable[Grant], of=TrioLock):
     :param data: the data of the contender's znode.
     :param layout: the libraries that see this lock's contenders. ``"curator"``: Curator, the Go client and
         aiozk. ``"kazoo"``: kazoo, the Go client and aiozk. ``"both"``: all of them; each contender then has
-        two znodes. In each layout this lock waits for the contenders of all these libraries.
+        two znodes. With every value of ``layout`` this lock waits for the contenders of all these libraries.
     :param reentrant: whether a task that holds the lock may enter it again. If False, a second entry raises
         :class:`Deadlock`.
-    :param local_queue: whether the tasks that use this object wait in a queue of this process. Then only the
-        first task of the queue contends at the server.
-    :param max_handoffs: with ``local_queue``, the number of times in a row that the lock may be passed on to
-        the next task of this process. Then contenders of other processes get their turn. The token stays the
-        same while the lock is passed on.
-    :param monitor: whether the holder watches its znode (with ``layout="both"``, both znodes). Then the
-        holder notices when a client deletes the znode or asks for the lock. This costs one request for each
+    :param local_queue: whether the tasks that use this object wait in a queue of this process. With the queue
+        only its first task contends at the server.
+    :param max_handoffs: with ``local_queue``, the number of times in a row that the lock can be passed on to
+        the next task of this process. After this number contenders of other processes get their turn. The
+        token stays the same while the lock is passed on.
+    :param monitor: whether the holder watches its znode (with ``layout="both"``, both znodes). A holder that
+        watches notices when a client deletes the znode or asks for the lock. This costs one request for each
         znode.
     :param on_revoke: the reaction of the holder when a client asks for the lock (:func:`revoke`).
         ``"ignore"``: only set ``grant.revoked``. ``"cancel"``: the body is cancelled, and the block raises
-        :class:`LockRevoked`. A function: it is called with the grant. If the function raises an error, the
-        body is cancelled, and the block raises this error.
+        :class:`LockRevoked`. A function: the function is called with the grant. If the function raises an
+        error, the body is cancelled, and the block raises this error.
     :param recognise: the kinds of contenders that this lock waits for.
     :param strategy: the way to wait; other strategies are only for comparisons.
-    :param purpose: the kind of lock. Other recipes of this package set it.
+    :param purpose: the kind of lock. Other recipes of this package set this parameter.
     :param grant_type: the class of the grants: :class:`.Grant` or a subclass of it.
     :param options: :class:`.HoldingOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``.
@@ -358,13 +358,13 @@ class Semaphore(Acquirable[Grant], of=TrioSemaphore):
 
 
 class MultiLock(Acquirable[Grants], of=TrioMultiLock):
-    """Several locks; a block holds all of them.
+    """Several locks that a block holds together.
 
         transfer = MultiLock([Lock(zk, "/accounts/7"), Lock(zk, "/accounts/3")])
         async with transfer as (seven, three):
             ...
 
-    A member may be a :class:`.Lock`, either side of an :class:`.RWLock`, a :class:`.Semaphore` or a
+    A member can be a :class:`.Lock`, one of the two sides of an :class:`.RWLock`, a :class:`.Semaphore` or a
     :class:`.SingleNodeLock`. The members are acquired one after the other, always in the order of their
     paths. So two objects of this class never wait for each other (trap E-58). The members are released in the
     reverse order. The loss of a member cancels the body, and also the wait for the next member. Each grant
@@ -387,7 +387,7 @@ class MultiLock(Acquirable[Grants], of=TrioMultiLock):
         self._make(locks)
 
     async def acquire(self, *, wait: bool = True) -> Grants:
-        """Acquire all members or none: if one member fails, the others are released.
+        """Acquire all members or none. If one member cannot be acquired, the acquired members are released.
 
         :raises LockLost: a member was lost during the wait for the others.
         :raises Exception: the error of a member's ``acquire``.

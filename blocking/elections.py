@@ -87,7 +87,8 @@ class LeaderElection(ThreadWrapper, of=TrioLeaderElection):
         return self._block(self._trio.lead())
 
     def run(self, lead: Callable[[Term], object]) -> NoReturn:
-        """Be a candidate again and again without end. After each election call ``lead(term)``.
+        """Be a candidate again and again without end. Call ``lead(term)`` each time this candidate is
+        elected.
 
         When ``lead(term)`` returns, the candidate resigns. When the leader is deposed, ``lead(term)`` is
         cancelled. In both cases the candidate goes to the end of the queue. The method raises the errors of
@@ -96,7 +97,7 @@ class LeaderElection(ThreadWrapper, of=TrioLeaderElection):
         raise AssertionError("it ends by an error only")
 
     def contenders(self) -> list[Contender]:
-        """List the candidates in order. The first candidate leads, or will lead soon."""
+        """List the candidates in order. The first candidate is the leader, or will be the leader soon."""
         return self._call(self._trio.contenders)
 
     def leader(self) -> Contender | None:

@@ -137,12 +137,12 @@ class Grant(ThreadWrapper, of=TrioGrant):
         return self._wrap(self._trio.zk)
 
     def deadline(self) -> float:
-        """Return the time in seconds by ``time.monotonic()`` until which the lock is certainly held."""
+        """Return the time until which the lock is certainly held, in seconds by ``time.monotonic()``."""
         return self._trio.deadline()
 
     def fence(self) -> Check:
-        """Return an operation that succeeds only while the lock is held. Make it the first operation of a
-        transaction. Then the server carries out the transaction only while the lock is held.
+        """Return an operation that succeeds only while the lock is held. Make this operation the first
+        operation of a transaction. Then the server carries out the transaction only while the lock is held.
 
             zk.multi([grant.fence(), SetData("/guarded", b"...")])
 
@@ -161,16 +161,15 @@ class Grant(ThreadWrapper, of=TrioGrant):
         return self._wrap(self._trio.fences())
 
     def check(self) -> None:
-        """Check that the lock is still held. Only the clock and the state of the client are looked at; no
-        request is sent.
+        """Check by the clock and the state of the client that the lock is still held. No request is sent.
 
         :raises LockLost: the lock is lost, or was released.
         """
         self._look_until_limit(self._trio.check)
 
     def on_lost(self, function: Callable[[], object]) -> None:
-        """Call ``function()`` when the lock is lost, or at once if it is lost already. A release is not a
-        loss. The function must not raise an error."""
+        """Call ``function()`` when the lock is lost, or at once if the lock is lost already. A release is not
+        a loss. The function must not raise an error."""
         self._look(self._trio.on_lost, self._notice(function))
 
     def verify(self) -> None:
@@ -190,7 +189,7 @@ class Grant(ThreadWrapper, of=TrioGrant):
 
     def release(self) -> None:
         """Release the lock. A lost connection is not an error: the client then deletes the znodes later. If
-        the lock was entered several times, the last call releases it.
+        the lock was entered several times, only the last call releases the lock.
 
         :raises LockLost: the lock was lost before.
         :raises NoAuthError: the ACL does not permit the deletion of the znode.

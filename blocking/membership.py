@@ -39,11 +39,12 @@ class Party(Running, of=TrioParty):
     A child whose name does not fit the layout is not a member. In ``"curator-group"`` every child is a
     member.
 
-    :param path: the path of the directory of the members. It is created when a member joins.
-    :param id: the id of this member. In ``"curator-group"`` it is the name of the znode, and in
-        ``"kazoo-shallow"`` it is a part of the name. So in these layouts the id must be a valid name.
-    :param data: the data of this member's znode. The default is the id, and in ``"curator-group"`` empty
-        data, as in these libraries. In the layout ``"kazoo"`` the data is always the id.
+    :param path: the path of the directory of the members. The directory is created when a member joins.
+    :param id: the id of this member. In ``"curator-group"`` the id is the name of the znode, and in
+        ``"kazoo-shallow"`` the id is a part of the name. So in these layouts the id must be a valid name.
+    :param data: the data of this member's znode. The default is the id, except in ``"curator-group"``, where
+        it is empty data. The libraries have the same defaults. In the layout ``"kazoo"`` the data is always
+        the id.
     :param conflict: the reaction if a member of another session has the same name: see
         :class:`.PersistentNode`. Equal names are possible only in ``"curator-group"``.
     :param parents: the kind of a missing directory: see :data:`.Parents`.

@@ -273,9 +273,9 @@ class _Member:
                     await first_of(watch.wait)
 
     async def _round_is_over(self, newcomer: str) -> bool:
-        """Return whether the round is over, if all known members are gone and a newcomer is there. If
-        ``ready`` was deleted, the newcomer belongs to the next round, and this round is over. If not, wait
-        until ``ready`` or the newcomer is gone."""
+        """Return whether the round is over. This is called if all known members are gone and a newcomer is
+        there. If ``ready`` was deleted, the newcomer belongs to the next round, and this round is over. If
+        ``ready`` still exists, wait until ``ready`` or the newcomer is gone."""
         ready, watch = await self._look(self._ready)
         with watch:
             if ready is None or ready.czxid != self.round:
@@ -288,8 +288,8 @@ class _Member:
         return False
 
     async def _end_round(self, czxid: int | None, *own: Delete) -> bool:
-        """Delete the ``ready`` with this czxid, and never a later ``ready``. The own znode, if given, is
-        deleted in the same transaction. Returns whether ``ready`` was deleted."""
+        """Delete the ``ready`` with this czxid, and never a later ``ready``. ``own`` is the deletion of the
+        own znode in the same transaction. Returns whether ``ready`` was deleted."""
         while True:
             try:
                 return await self._try_to_end_round(czxid, own)

@@ -124,7 +124,8 @@ class LeaderElection:
             yield term
 
     async def run(self, lead: Callable[[Term], Awaitable[object]]) -> NoReturn:
-        """Be a candidate again and again without end. After each election call ``lead(term)``.
+        """Be a candidate again and again without end. Call ``lead(term)`` each time this candidate is
+        elected.
 
         When ``lead(term)`` returns, the candidate resigns. When the leader is deposed, ``lead(term)`` is
         cancelled. In both cases the candidate goes to the end of the queue. The method raises the errors of
@@ -141,7 +142,7 @@ class LeaderElection:
     # --- looking on --------------------------------------------------------------------------------------
 
     async def contenders(self) -> list[Contender]:
-        """List the candidates in order. The first candidate leads, or will lead soon."""
+        """List the candidates in order. The first candidate is the leader, or will be the leader soon."""
         return await self._lock.contenders()
 
     async def leader(self) -> Contender | None:

@@ -3,12 +3,12 @@
 The rules:
 
 * The version and the mzxid of the znode identify a value. :meth:`SharedValue.compare_and_set` writes with the
-  version, so it fails if any client has written since the value was read.
-* A request without a reply may have been carried out. But it cannot be carried out later: the server refuses
-  the request when the session continues on another connection or has ended (recipe-rules.md 0.11). So one
-  read after a sync shows whether the request was carried out.
-* Without markers the mzxid from this read is compared. If the value was written in between, the writer is
-  unknown, and :class:`.AmbiguousResult` is raised.
+  version, so the write fails if any client has written since the value was read.
+* A request without a reply may have been carried out. But such a request cannot be carried out later: the
+  server refuses it after the session continues on another connection or has ended (recipe-rules.md 0.11). So
+  one read after a sync shows whether the request was carried out.
+* Without markers the mzxid from this read shows whether the value is the value of this write. If the value
+  was written in between, the writer is unknown, and :class:`.AmbiguousResult` is raised.
 * With ``exactly_once`` each write also creates a marker in the same transaction: see :mod:`.markers`. The
   marker shows whether the write was carried out, even in a later session.
 * :meth:`SharedValue.set` repeats a write without a reply. This may undo a write of another client.

@@ -42,7 +42,7 @@ def forget() -> None:
 class Waiting(DirectCaller):
     """A thread that waits for the answer.
 
-    The thread has one wake-up for all its direct connections, which exists as long as this object.
+    All direct connections of the thread use one wake-up. The wake-up exists as long as this object.
     """
 
     def __init__(self, loop: Loop) -> None:

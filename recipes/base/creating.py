@@ -116,8 +116,8 @@ async def create_ephemeral(
 class Created:
     """Znodes that :func:`create_identified` has created.
 
-    :ivar stat: the Stat of the first znode; None if they were created in one transaction, because its reply
-        has no Stat.
+    :ivar stat: the Stat of the first znode; None if a transaction has created the znodes, because the reply
+        to a transaction has no Stat.
     """
 
     paths: tuple[str, ...]

@@ -114,12 +114,12 @@ class Grant:
         return self._bound.zk
 
     def deadline(self) -> float:
-        """Return the time in seconds by ``trio.current_time()`` until which the lock is certainly held."""
+        """Return the time until which the lock is certainly held, in seconds by ``trio.current_time()``."""
         return self.ownership.deadline()
 
     def fence(self) -> Check:
-        """Return an operation that succeeds only while the lock is held. Make it the first operation of a
-        transaction. Then the server carries out the transaction only while the lock is held.
+        """Return an operation that succeeds only while the lock is held. Make this operation the first
+        operation of a transaction. Then the server carries out the transaction only while the lock is held.
 
             await zk.multi([grant.fence(), SetData("/guarded", b"...")])
 
@@ -142,8 +142,7 @@ class Grant:
         return [Check(path) for path in self.paths]
 
     def check(self) -> None:
-        """Check that the lock is still held. Only the clock and the state of the client are looked at; no
-        request is sent.
+        """Check by the clock and the state of the client that the lock is still held. No request is sent.
 
         :raises LockLost: the lock is lost, or was released.
         """
@@ -151,8 +150,8 @@ class Grant:
         self.ownership.check()
 
     def on_lost(self, function: Callable[[], object]) -> None:
-        """Call ``function()`` when the lock is lost, or at once if it is lost already. A release is not a
-        loss. The function must not raise an error."""
+        """Call ``function()`` when the lock is lost, or at once if the lock is lost already. A release is not
+        a loss. The function must not raise an error."""
         if self.lost.is_set():
             function()
         else:
@@ -181,7 +180,7 @@ class Grant:
 
     async def release(self) -> None:
         """Release the lock. A lost connection is not an error: the client then deletes the znodes later. If
-        the lock was entered several times, the last call releases it.
+        the lock was entered several times, only the last call releases the lock.
 
         :raises LockLost: the lock was lost before.
         :raises NoAuthError: the ACL does not permit the deletion of the znode.

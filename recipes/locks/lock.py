@@ -41,7 +41,7 @@ from .strategy import PREDECESSOR, Strategy
 
 @attrs.frozen
 class Contender:
-    """A contender: the holder of a lock, or one that waits for it.
+    """The holder of a lock, or a contender that waits for the lock.
 
     :ivar name: the name of its znode; ``path`` is the whole path.
     :ivar data: the data of its znode.
@@ -64,8 +64,8 @@ class LockStatistics:
     :ivar holding: the number of tasks that hold the lock now.
     :ivar waiting: the number of tasks that wait for the lock now.
     :ivar acquired: the number of times that the lock was granted.
-    :ivar local_handoffs: the number of these grants that another task of this process passed on, without a
-        request.
+    :ivar local_handoffs: the number of grants in ``acquired`` that came from another task of this process,
+        without a request.
     :ivar retries: the number of times that a waiting contender had to begin anew.
     """
 
@@ -92,24 +92,24 @@ class Lock(Acquirable[Grant]):
     :param data: the data of the contender's znode.
     :param layout: the libraries that see this lock's contenders. ``"curator"``: Curator, the Go client and
         aiozk. ``"kazoo"``: kazoo, the Go client and aiozk. ``"both"``: all of them; each contender then has
-        two znodes. In each layout this lock waits for the contenders of all these libraries.
+        two znodes. With every value of ``layout`` this lock waits for the contenders of all these libraries.
     :param reentrant: whether a task that holds the lock may enter it again. If False, a second entry raises
         :class:`Deadlock`.
-    :param local_queue: whether the tasks that use this object wait in a queue of this process. Then only the
-        first task of the queue contends at the server.
-    :param max_handoffs: with ``local_queue``, the number of times in a row that the lock may be passed on to
-        the next task of this process. Then contenders of other processes get their turn. The token stays the
-        same while the lock is passed on.
-    :param monitor: whether the holder watches its znode (with ``layout="both"``, both znodes). Then the
-        holder notices when a client deletes the znode or asks for the lock. This costs one request for each
+    :param local_queue: whether the tasks that use this object wait in a queue of this process. With the queue
+        only its first task contends at the server.
+    :param max_handoffs: with ``local_queue``, the number of times in a row that the lock can be passed on to
+        the next task of this process. After this number contenders of other processes get their turn. The
+        token stays the same while the lock is passed on.
+    :param monitor: whether the holder watches its znode (with ``layout="both"``, both znodes). A holder that
+        watches notices when a client deletes the znode or asks for the lock. This costs one request for each
         znode.
     :param on_revoke: the reaction of the holder when a client asks for the lock (:func:`revoke`).
         ``"ignore"``: only set ``grant.revoked``. ``"cancel"``: the body is cancelled, and the block raises
-        :class:`LockRevoked`. A function: it is called with the grant. If the function raises an error, the
-        body is cancelled, and the block raises this error.
+        :class:`LockRevoked`. A function: the function is called with the grant. If the function raises an
+        error, the body is cancelled, and the block raises this error.
     :param recognise: the kinds of contenders that this lock waits for.
     :param strategy: the way to wait; other strategies are only for comparisons.
-    :param purpose: the kind of lock. Other recipes of this package set it.
+    :param purpose: the kind of lock. Other recipes of this package set this parameter.
     :param grant_type: the class of the grants: :class:`.Grant` or a subclass of it.
     :param options: :class:`.HoldingOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``.

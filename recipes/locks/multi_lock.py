@@ -24,13 +24,13 @@ def _sort_key(member: AnyLock) -> tuple[str, int]:
 
 
 class MultiLock(Acquirable[Grants]):
-    """Several locks; a block holds all of them.
+    """Several locks that a block holds together.
 
         transfer = MultiLock([Lock(zk, "/accounts/7"), Lock(zk, "/accounts/3")])
         async with transfer as (seven, three):
             ...
 
-    A member may be a :class:`.Lock`, either side of an :class:`.RWLock`, a :class:`.Semaphore` or a
+    A member can be a :class:`.Lock`, one of the two sides of an :class:`.RWLock`, a :class:`.Semaphore` or a
     :class:`.SingleNodeLock`. The members are acquired one after the other, always in the order of their
     paths. So two objects of this class never wait for each other (trap E-58). The members are released in the
     reverse order. The loss of a member cancels the body, and also the wait for the next member. Each grant
@@ -57,7 +57,7 @@ class MultiLock(Acquirable[Grants]):
         return f"<{type(self).__name__} {', '.join(member.path for member in self._ordered)}>"
 
     async def acquire(self, *, wait: bool = True) -> Grants:
-        """Acquire all members or none: if one member fails, the others are released.
+        """Acquire all members or none. If one member cannot be acquired, the acquired members are released.
 
         :raises LockLost: a member was lost during the wait for the others.
         :raises Exception: the error of a member's ``acquire``.

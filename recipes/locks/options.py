@@ -84,7 +84,7 @@ class LockOptions(RWLockOptions, total=False):
 class Holding(ZnodeOptions):
     """The options of waiting, holding and releasing: :class:`HoldingOptions` with defaults.
 
-    :raises ValueError: the value of an option is not one of its words.
+    :raises ValueError: an option has a value that it does not accept.
     """
 
     suspended: Suspended = attrs.field(default="deadline", validator=one_of(Suspended))

@@ -59,8 +59,8 @@ class Item:
 
 
 class UndecidedItem(AmbiguousResult):
-    """An item was taken, but it is unknown whether this call or another consumer has taken it. If you handle
-    the item, it is handled at least once. If you drop it, it is handled at most once.
+    """An item was taken, but it is unknown whether this call or another consumer has taken the item. If you
+    handle the item, it is handled at least once. If you drop the item, it is handled at most once.
 
     :ivar item: the item.
     """
@@ -91,10 +91,10 @@ class ItemLayout:
     """The layout of the items of one kind of queue. A name consists of a prefix, a middle and a number.
 
     :ivar prefix: the beginning of every name.
-    :ivar middle: a regular expression for the middle of the name. It may have two groups: ``rank``, an
-        integer to the base ``base``, and ``label``.
+    :ivar middle: a regular expression for the middle of the name. The expression can have a group ``rank``,
+        an integer to the base ``base``, and a group ``label``.
     :ivar framed: whether the data is a frame of Curator. If False, the data is the payload.
-    :ivar marked: whether every put has unique names and a marker; see :mod:`.producer`.
+    :ivar marked: whether each put uses unique names and a marker; see :mod:`.producer`.
     :ivar ranked: whether a later item may come before earlier items.
     :ivar timed: whether the rank is the due time of the item.
     """
@@ -114,7 +114,7 @@ class ItemLayout:
         return re.compile(re.escape(self.prefix) + self.middle + _NUMBER)
 
     def position(self, name: str) -> Position | None:
-        """Return the position in the queue from a name; None if it is not the name of an item."""
+        """Return the position in the queue from a name; None if the name is not the name of an item."""
         match = self._pattern.fullmatch(name)
         if match is None:
             return None
@@ -122,7 +122,7 @@ class ItemLayout:
         return Position(rank, int(match["number"]))
 
     def label(self, name: str) -> str | None:
-        """Return the label from a name; None if it is not the name of an item."""
+        """Return the label from a name; None if the name is not the name of an item."""
         match = self._pattern.fullmatch(name)
         return match["label"] if match is not None else None
 
