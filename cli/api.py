@@ -148,7 +148,7 @@ class Api:
 
 @asynccontextmanager
 async def api(context: Context, *, of_all: bool = False, from_one: bool = False) -> AsyncIterator[Api]:
-    """The control API of the server that the arguments name.
+    """Connect to the control API of the server that the arguments name.
 
     :param of_all: whether ``--hosts`` can name several servers of an ensemble. In this case the first server
         that can be reached answers for the whole ensemble.

@@ -42,7 +42,7 @@ def wrong(program: str, message: str) -> Failure:
 
 
 def seconds(text: str) -> float:
-    """The type of a time span."""
+    """Parse a number of seconds."""
     value = float(text)
     if not 0 <= value < math.inf:
         raise ValueError
@@ -50,7 +50,7 @@ def seconds(text: str) -> float:
 
 
 def number(text: str) -> int:
-    """The type of an argument that is a count of at least one."""
+    """Parse a count, which must be at least 1."""
     value = int(text)
     if value < 1:
         raise ValueError

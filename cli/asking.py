@@ -14,7 +14,7 @@ from .status import Failure, Status
 
 
 async def confirm(zk: ZooKeeper, what: str, *, yes: bool, ssl_context: ssl.SSLContext | None) -> None:
-    """Ask, unless the server is a pyzk-server or ``--yes`` was given.
+    """Ask the user, unless the server is a pyzk-server or ``--yes`` was given.
 
     :param what: the change, such as ``delete /a``.
     :raises Failure: the answer is no, or nobody can answer.

@@ -6,7 +6,7 @@ The rules:
   *subreaper*: if the parent of a descendant ends, the descendant becomes a child of this process. All
   processes of the command have ended when this process has no children.
 * On other POSIX systems the processes of a command are the processes of its process group. If the command
-  runs at a terminal there, only the command's first process counts.
+  runs at a terminal on such a system, only the command itself counts, not its child processes.
 * No command is run on Windows, because Windows has neither process groups nor SIGTERM.
 * Processes that were children of this process before the command started get no signal.
 * To end the processes, this process sends SIGTERM, and after a time SIGKILL.
@@ -51,8 +51,8 @@ class Child:
     """A command that runs.
 
     Without a terminal the command has its own process group. At a terminal the command stays in the process
-    group of this process, so that the command can read from the terminal, and the terminal can stop and
-    interrupt the command.
+    group of this process. So the command can read from the terminal, and the terminal can stop and interrupt
+    the command.
 
     :ivar ended: set when the command itself has ended, and its status is known. Other processes of the
         command may still run.
@@ -76,7 +76,7 @@ class Child:
 
     @property
     def status(self) -> int:
-        """The exit status of the command; after a signal, 128 + its number."""
+        """The exit status of the command; after a signal, 128 + the number of the signal."""
         code = self._process.returncode
         return code if code >= 0 else Status.SIGNAL - code
 
@@ -92,7 +92,7 @@ class Child:
         _kill(self._target, number)
 
     def reap(self) -> None:
-        """Collect the processes that have ended; call it at SIGCHLD."""
+        """Collect the processes that have ended. The caller must call this method at each SIGCHLD."""
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self._process.pid:
@@ -135,7 +135,7 @@ def heeded() -> list[int]:
 
 @contextmanager
 def runnable(command: str) -> Iterator[None]:
-    """Turn the OSError of a command that cannot be run into a failure.
+    """Turn an OSError into a failure which says that the command cannot be run.
 
     :raises Failure: the command cannot be run; the exit status is the status that shells use.
     """

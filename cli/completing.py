@@ -1,6 +1,6 @@
-"""The completion of a command line in a shell: the znodes that can be its next word.
+"""The completion of a command line in a shell: the znodes that the unfinished word can name.
 
-* A shell passes the words of the line; the unfinished word is the last one. zsh and fish remove quotes from
+* A shell passes the words of the line. The last word is the unfinished word. zsh and fish remove quotes from
   the words; for bash :func:`unquoted` removes them. Neither a shell nor this module expands anything. Only
   the shell knows the value of a word with ``$`` or a backtick, so such a word is not used as a connect
   string, and no znode is offered.
@@ -96,7 +96,7 @@ def _is_for_a_file(program: str, before: Sequence[str]) -> bool:
 
 
 def _server_of(words: Sequence[str]) -> argparse.Namespace:
-    """Return those of the words that are options for the server, with their values.
+    """Return the options for the server which the words contain.
 
     :raises Failure: the words are wrong.
     """

@@ -59,7 +59,7 @@ _ADVICE: Mapping[type[ZooKeeperError], tuple[Status, str]] = {
 _BUFFER = 64 * 1024
 """The number of characters of waiting output after which the output is written."""
 _SOON = 0.1
-"""The seconds after which waiting output is written, even if it is short."""
+"""The seconds after which waiting output is written, even if the output is short."""
 
 
 @attrs.define(slots=False)

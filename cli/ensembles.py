@@ -1,5 +1,5 @@
-"""The arguments of ``pyzk ensemble``, made from the table :mod:`pyzk.protocol.control_verbs`. The name of a
-verb is its name in the control API, with a dash for each underscore."""
+"""The arguments of ``pyzk ensemble``, made from the table :mod:`pyzk.protocol.control_verbs`. A verb has the
+same name as in the control API, but with a dash for each underscore."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ VERBS: Final[dict[str, Verb]] = {
 
 
 def fields(verb: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of a verb that the user has given, by the names of their fields in a request."""
+    """Return the arguments that the user has given to a verb. The names are the names of the fields in a
+    request."""
     names = CONTROL_VERBS[verb.replace("-", "_")].arguments
     return {name: value for name in names if (value := getattr(options, name)) not in (None, [])}

@@ -30,8 +30,8 @@ def explained(path: str | Path) -> Iterator[None]:
 
 
 def is_data(path: str) -> bool:
-    """Return whether a path is the path of a snapshot or a data directory. Otherwise it is the path of a tree
-    in JSON.
+    """Return whether a path is the path of a snapshot or a data directory. Any other path is the path of a
+    tree in JSON.
 
     :raises Failure: it cannot be read.
     """

@@ -22,7 +22,7 @@ BYTES_AHEAD = 8 * 2**20
 
 @attrs.define
 class Pipeline(Generic[T]):
-    """Writes on their way. The server carries them out in the order in which they are added.
+    """Writes on their way. The server carries out the requests in the order in which the requests are added.
 
     :ivar settle: an async function that is called with the subject of each request, in the order in which the
         requests are added. It waits for the result or the error.

@@ -1,12 +1,12 @@
 """The creation of a tree on a server, with ACLs that may forbid the creation of children.
 
-* A znode is created with its own ACL, so that nobody reads data too early. An ACL such as ``world:anyone:r``
-  allows nobody to create children. A znode with children and such an ACL first gets additional entries, which
-  allow the creation of children and the change of the ACL. If this client has identities, the additional
-  entries are only for this client. Otherwise the additional entries are for everybody, but do not allow
-  reading. (Everybody who may set the ACL can also allow himself to read. So use a copy without identities
-  only for trees without secrets.)
-* The right ACLs are set after all znodes are created. Leaves get their ACL before their parents.
+* A znode is created with the ACL of the copied znode, so that nobody can read the data without permission. An
+  ACL such as ``world:anyone:r`` allows nobody to create children. A znode with children and such an ACL first
+  gets additional entries, which allow the creation of children and the change of the ACL. If this client has
+  identities, the additional entries are only for this client. Otherwise the additional entries are for
+  everybody, but do not allow reading. (Everybody who may set the ACL can also allow himself to read. So use a
+  copy without identities only for trees without secrets.)
+* The right ACLs are set after all znodes are created. A leaf gets its right ACL earlier than its parent.
 * If a copy ends halfway, these additional entries remain. The next copy continues the work: it keeps a znode
   that has the same data, and it replaces an ACL with additional entries by the right ACL.
 * Servers check the ACL of the parent before they check whether a znode exists. Therefore a refused create is
@@ -40,8 +40,8 @@ from .status import Failure, Status
 
 @attrs.define
 class Putter:
-    """Creates a tree on a server. Requests are pipelined; the server carries them out in order, parents
-    first.
+    """Creates a tree on a server. Requests are pipelined; the server carries out the requests in order,
+    parents first.
 
     :ivar top: the path of the top of the tree.
     :ivar overwrite: whether to replace the data and the ACL of existing znodes.
@@ -57,7 +57,7 @@ class Putter:
     _restricted: list[tuple[str, tuple[ACL, ...]]] = attrs.field(factory=list, init=False)
     """The znodes that get their ACL at the end, parents first."""
     _existed: set[str] = attrs.field(factory=set, init=False)
-    """Those of the created znodes that existed before."""
+    """The paths of the znodes that existed before the copy."""
 
     async def put(self, nodes: AsyncIterator[Node]) -> None:
         """Create the znodes, parents before children.

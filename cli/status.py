@@ -1,4 +1,4 @@
-"""The exit statuses of the commands, and the messages on standard error, one line each."""
+"""The exit statuses of the commands, and the messages on standard error. Each message is one line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..protocol.text import printable
 
 
 class Status(enum.IntEnum):
-    """Exit statuses. Numbers from 64 to 78 have the meaning that they have in sysexits.h. ``pyzk-lock`` ends
-    with the status of its command if the command has run to its end."""
+    """Exit statuses. Numbers from 64 to 78 have the meaning that they have in sysexits.h. If the command of
+    ``pyzk-lock`` has ended by itself, ``pyzk-lock`` ends with the exit status of the command."""
 
     NO = 1
     """The answer is no: no such znode, different trees, a server that does not serve, not confirmed."""

@@ -41,13 +41,13 @@ def utc(milliseconds: int) -> str:
 
 
 def size(text: str) -> int:
-    """The type of a number of bytes: ``300``, ``10k``, ``1M``."""
+    """Parse a number of bytes: ``300``, ``10k``, ``1M``."""
     number = text.lower().rstrip("kmg")
     return int(number) * _SIZES[text.lower()[len(number) :]]
 
 
 def duration(text: str) -> float:
-    """The type of a time span in seconds: ``90``, ``30s``, ``5m``, ``2h``, ``1d``, ``1w``."""
+    """Parse a time span, and return it in seconds: ``90``, ``30s``, ``5m``, ``2h``, ``1d``, ``1w``."""
     number = text.lower().rstrip("smhdw")
     value = float(number) * _TIMES[text.lower()[len(number) :] or "s"]
     if not 0 <= value < float("inf"):

@@ -55,12 +55,12 @@ class _Ahead:
 class Walker:
     """Walks through a tree.
 
-    :ivar refused: the paths of znodes that this client may not read. These znodes are left out with
-        everything below them.
+    :ivar refused: the paths of znodes that this client may not read. These znodes and all znodes below these
+        znodes are left out.
     :ivar forbidden: the paths of children whose names the rules of paths forbid. A correct server has no such
         names. These znodes are left out, because no request can name them.
     :ivar depth: the number of levels below the top; None for all levels.
-    :ivar leave_out: the paths that are left out with everything below them.
+    :ivar leave_out: the paths that are left out, together with all paths below.
     """
 
     zk: ZooKeeper

@@ -46,7 +46,7 @@ _WANTED: Final[Mapping[Kind, str]] = {
 class Argument:
     """One argument of a verb.
 
-    :ivar kind: the kind of its value.
+    :ivar kind: the kind of the argument's value.
     :ivar help: its meaning.
     :ivar required: whether the argument must be given.
     :ivar default: a description of the default.

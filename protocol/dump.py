@@ -76,7 +76,8 @@ class Choice:
     masks: tuple[str, ...] = ()
 
     def take(self, node: Node) -> Node | None:
-        """Return a znode as the options change it for the copy; None if the znode is left out."""
+        """Return a znode for the copy, after the changes that the options demand; None if the znode is left
+        out."""
         if node.kind == "ephemeral" and self.ephemerals != "keep":
             if self.ephemerals == "omit":
                 return None
@@ -92,8 +93,8 @@ WHOLE = Choice()
 
 
 def chosen(nodes: Iterable[Node], choice: Choice) -> Iterator[Node]:
-    """Yield the znodes of a copy, as the options change them. In the paths of ``nodes``, the subtree must
-    already have the path ``/``."""
+    """Yield the znodes of a copy, after the changes that the options demand. In the paths of ``nodes``, the
+    subtree must already have the path ``/``."""
     return (found for node in nodes if (found := choice.take(node)) is not None)
 
 
@@ -135,7 +136,8 @@ def node_of(line: str) -> Node:
 
 
 def parsed(lines: Iterable[str], first: int = 1) -> Iterator[Node]:
-    """Yield the znodes that lines describe. Empty lines are skipped, but they count in line numbers.
+    """Yield the znodes that lines describe. Empty lines are skipped, but empty lines count in the line
+    numbers.
 
     :param first: the number of the first line.
     :raises ValueError: a line describes no znode; the message begins with the number of the line.

@@ -4,7 +4,7 @@
 The rules:
 
 * The names are kazoo's, except :class:`NotReadOnlyError`. Both sides use the same classes: the server raises
-  an error to answer a request with its code, and the client raises it for a reply with this code.
+  an error to answer a request with its code, and the client raises the error for a reply with this code.
 * The first line of a class's docstring is its message, unless the raiser gives another one.
 * Codes that this library does not know become :class:`UnknownCodeError`, which keeps the number.
 * :class:`ConnectionLossError` says whether the request was ever sent. A request that was never sent can be

@@ -75,8 +75,8 @@ class MultiResult:
     """The result of one operation.
 
     :ivar type: the type of the result on the wire: an op code, or -1 for an error.
-    :ivar err: the error code; 0 if the operation succeeded. In a failed transaction the operations before the
-        failed one have 0, and the operations after it have -2.
+    :ivar err: the error code; 0 if the operation succeeded. In a failed transaction, an operation before the
+        failed operation has 0, and an operation after the failed operation has -2.
     :ivar response: the record of the response; None for delete and check.
     """
 
@@ -175,7 +175,7 @@ def _readers(reread: Reread) -> tuple[_Reader, _Reader]:
 
 
 def _run_reader(kinds: Mapping[int, tuple[type[Record], Reread | None]]) -> _Reader:
-    """Compile a reader of a run of records, each after its header, up to the header that marks the end.
+    """Compile a reader of a run. In a run, a header precedes each record, and a last header marks the end.
 
 
     :param kinds: for each op code, the record, and a function that changes the op code and the fields, or

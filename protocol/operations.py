@@ -45,7 +45,7 @@ _BATCHED_READ = _READ | Flags.IN_MULTI_READ
 
 
 class OpCode(IntEnum):
-    """The type field of a request header, with its row of the table.
+    """The type field of a request header: each op code with the row of the table.
 
     :ivar short: the name that the ``cons`` command shows; ``NA`` if ``cons`` has no name for the operation.
     :ivar request: the record of the request.
@@ -76,8 +76,8 @@ class OpCode(IntEnum):
 
     @property
     def word(self) -> str:
-        """The word for the operation in logs, metrics and tests. All variants have one word: CREATE_TTL is
-        ``create``."""
+        """The word for the operation in logs, metrics and tests. All variants of an operation have the same
+        word: CREATE_TTL is ``create``."""
         return self.name.lower().removesuffix("2").removesuffix("_container").removesuffix("_ttl")
 
     NOTIFICATION = 0

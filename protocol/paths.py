@@ -49,7 +49,8 @@ def validate_path(path: str) -> None:
 
 
 def join(parent: str, name: str) -> str:
-    """Return the path of a child from the path of its parent (``/`` or ``""`` for the root) and its name."""
+    """Return the path of a child from the path of the parent (``/`` or ``""`` for the root) and the name of
+    the child."""
     return f"{parent}/{name}" if parent != "/" else f"/{name}"
 
 

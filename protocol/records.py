@@ -32,14 +32,14 @@ class ACL(Record):
 
 
 OPEN_ACL: tuple[ACL, ...] = (ACL(31, Id("world", "anyone")),)
-"""The ACL that gives all permissions to everybody. Decoders return this same object for its encoded bytes, so
-``is`` recognises the ACL."""
+"""The ACL that gives all permissions to everybody. Decoders return this same object for this ACL, so ``is``
+recognises the ACL."""
 AclVector = Annotated[Vector[ACL], OPEN_ACL]
 READ_ACL: tuple[ACL, ...] = (ACL(1, Id("world", "anyone")),)
 
 
 def _utc(ms: int) -> str:
-    """Write a time in ms since the epoch as a date; as a number of ms if no calendar has the date."""
+    """Write a time in ms since the epoch as a date; as a number of ms if Python cannot represent the date."""
     import datetime  # imported here, because an idle server needs no dates
 
     try:

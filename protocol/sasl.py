@@ -27,7 +27,7 @@ _COMMA, _EQUALS, _QUOTE, _ESCAPE = b',="\\'
 
 
 def directives(token: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the keys of a token, in small letters, and their values without quotes.
+    """Yield the directives of a token: each key in lower case, and its value without quotes.
 
     :raises AuthFailedError: the token cannot be read.
     """

@@ -49,8 +49,7 @@ class Options:
     """The arguments, checked. Times are in seconds.
 
     :ivar command: the command and its arguments; empty if no command runs, for example with ``--list``.
-    :ivar timeout: the seconds to wait for the lock. If it is infinity, the wait has no end. If it is 0, there
-        is no wait.
+    :ivar timeout: the seconds to wait for the lock. Infinity means a wait without end. 0 means no wait.
     :ivar slots: the number of processes that can hold the semaphore; None for a lock.
     :ivar data: the data of the znode of this process.
     :ivar breaks: whether to delete the znodes of the lock's holders.

@@ -33,7 +33,8 @@ _LONGEST = 200
 
 @attrs.frozen
 class Entry:
-    """A holder or a waiter. A contender with two znodes, with Curator's and kazoo's names, is one entry.
+    """A holder or a waiter. A contender with two znodes (one with Curator's name, one with kazoo's name) is
+    one entry.
 
     :ivar kind: lock, read, write, lease, latch or candidate.
     :ivar libraries: the libraries whose names the znodes have. If several libraries use the same names, the

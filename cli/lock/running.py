@@ -2,8 +2,8 @@
 
 The rules:
 
-* One task receives all signals from the beginning to the end. Before the command runs, a signal ends the wait
-  for the lock. After the command has started, a signal is sent on to the command.
+* One task receives all signals, from the start of this process to its end. Before the command runs, a signal
+  ends the wait for the lock. After the command has started, a signal is sent on to the command.
 * The lock is released when the command and all processes that it has started have ended.
 * If the lock is lost, the command is ended before another process can get the lock. Therefore this process
   gives up the lock earlier than the lease ends. Two margins make the difference: the time for the command to
@@ -140,7 +140,7 @@ def _client(options: Options) -> AbstractAsyncContextManager[ZooKeeper]:
 class Job:
     """One command and its lock.
 
-    :ivar stopped_by: the signal that has ended the wait; 0 if no signal has ended it.
+    :ivar stopped_by: the signal that has ended the wait; 0 if there was no such signal.
     """
 
     def __init__(self, options: Options, nursery: trio.Nursery) -> None:
@@ -195,7 +195,7 @@ class Job:
             )
 
     async def _supervise(self, grant: Grant) -> int:
-        """Run the command until it and all its processes have ended. Returns its exit status."""
+        """Run the command until all processes of the command have ended. Returns its exit status."""
         options = self.options
         child = self._child = _start(options, grant)
         try:
@@ -218,7 +218,8 @@ class Job:
             say(PROG, f"waiting: {await self._holder(zk)}")
 
     async def _holder(self, zk: ZooKeeper) -> str:
-        """Return a message about the holder. If the holder is unknown, the message does not describe it."""
+        """Return a message about the holder. If the holder is unknown, the message does not describe the
+        holder."""
         found = None
         with suppress(ZooKeeperError), trio.move_on_after(_SURVEY_TIMEOUT):
             found = await survey(zk, self.options.path)
@@ -237,7 +238,7 @@ class _HoldOptions(TypedDict):
 
 
 def contend(zk: ZooKeeper, options: Options) -> AbstractAsyncContextManager[Grant]:
-    """Return the block that holds the lock, the read lock or the semaphore."""
+    """Return the context manager that holds the lock, the read lock or the semaphore."""
     hold_options: _HoldOptions = {
         "data": options.data,
         "suspended": options.suspended,

@@ -1,4 +1,4 @@
-"""The verbs that need a pyzk-server: they call its control API (docs/http.md)."""
+"""The verbs that need a pyzk-server, because the verbs call the control API of the server (docs/http.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..status import Failure, Status, say
 from .servers import endpoint_state
 
 _WIDTH = 120
-"""The number of characters of a line of the timeline without a terminal."""
+"""The width of the timeline in characters, if the output is not a terminal."""
 _LOOKED_AT = 1000
 """The number of last entries among which the command looks for an entry that is not a ping or a note."""
 _COLUMNS = ("fault", "seen", "fired", "when", "action", "requests")
@@ -168,7 +168,7 @@ async def advance(context: Context) -> int:
 
 
 async def reset(context: Context) -> int:
-    """Reset the server to an empty one, at the same port."""
+    """Reset the server: afterwards the server is empty and has the same port."""
     async with api(context) as server:
         await context.out("the server is empty", await server.ask("POST", "reset"))
     return 0

@@ -343,9 +343,9 @@ async def load(context: Context) -> int:
 
 
 async def _write(context: Context, name: str, nodes: AsyncIterator[Node], progress: Progress) -> None:
-    """Write a tree into a file: a snapshot, a data directory or a dump, by its name.
+    """Write a tree to the path ``name``, which chooses the form: a snapshot, a data directory or a dump.
 
-    :raises Failure: that is impossible.
+    :raises Failure: the tree cannot be written.
     """
     if name.endswith("/") or os.path.isdir(name) or os.path.basename(name).startswith("snapshot."):
         found = [node async for node in nodes]

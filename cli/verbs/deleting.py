@@ -1,8 +1,9 @@
 """``rm``: the deletion of znodes.
 
-A tree is deleted from its leaves up. Requests are pipelined: the server carries them out in order, so the
-delete of a parent can directly follow the deletes of its children. As in every walk, memory is limited by the
-number of znodes on the path down and by the number of unanswered requests.
+To delete a tree, this module deletes children before their parents. Requests are pipelined: the server
+carries out the requests in order. Therefore the delete of a parent can be sent directly after the deletes of
+its children. As in every walk, memory is limited by the number of znodes on the path down and by the number
+of unanswered requests.
 """
 
 from __future__ import annotations

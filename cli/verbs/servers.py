@@ -35,7 +35,7 @@ _AGAIN = 0.5
 
 @attrs.define
 class Session:
-    """A session with its description by the servers.
+    """A session, with the details that the servers report.
 
     :ivar client: the address of the session's client; empty if the client is not connected to any of the
         asked servers.
@@ -62,7 +62,7 @@ class Session:
         return f"{address} ({self.state})" if self.state else address
 
     def add(self, known: Mapping[str, Any]) -> None:
-        """Add to this session what a pyzk-server says about it. Each server of an ensemble lists the
+        """Add to this session the description that a pyzk-server gives. Each server of an ensemble lists the
         connections of all servers."""
         self.program = known["program"] or ""
         if not self.client and known["peer"]:
@@ -222,7 +222,7 @@ async def _look_at(host: Host, ssl_context: ssl.SSLContext | None) -> dict[str, 
 
 
 async def _problem(context: Context) -> str:
-    """Return the reason why a client cannot be served; empty if it can be served."""
+    """Return the reason why the servers do not serve a client; empty if they serve a client."""
     try:
         async with context.connect() as zk:
             with trio.fail_after(context.options.connect_timeout):

@@ -1,6 +1,6 @@
-"""The digest of a tree (files.md section 6): the sum of one number for each znode. To update the digest for
-one changed znode, the old number is subtracted and the new number is added. The cost does not depend on the
-size of the tree."""
+"""The digest of a tree (files.md section 6). Each znode has a number, and the digest is the sum of these
+numbers. To update the digest for one changed znode, the old number is subtracted and the new number is added.
+The cost does not depend on the size of the tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VERSION: Final = 2
 """The version of the digest in files of Apache ZooKeeper 3.6 and later."""
 _MASK: Final = 2**64 - 1
 LISTED, LIST = 128, 1024
-"""A server keeps a list of digests, as the word ``hash`` shows it. The list has the digest of each zxid that
+"""A server keeps a list of digests, which the word ``hash`` shows. The list has the digest of each zxid that
 is a multiple of ``LISTED``, and at most ``LIST`` digests."""
 RESERVED: Final = "/zookeeper/"
 """The number of each znode below this path is 0."""

@@ -5,8 +5,8 @@ This module applies entries in the same way as a server that starts. An entry ho
 that the server has accepted. Therefore nothing is checked. An entry that was applied before changes nothing.
 
 * An entry that cannot be applied is left out, because its znode is missing or exists already.
-* The counters of a parent never become smaller. So a snapshot that was written while the tree changed becomes
-  right when all entries after its zxid are applied.
+* The counters of a parent never become smaller. A snapshot may have been written while the tree changed. It
+  becomes right when all entries after the zxid of the snapshot are applied.
 """
 
 from __future__ import annotations
@@ -234,8 +234,8 @@ class Image:
 
 
 def is_session(owner: int) -> bool:
-    """Return whether a stored ephemeralOwner is the id of a session. Otherwise it is the mark of a container
-    or TTL znode."""
+    """Return whether a stored ephemeralOwner is the id of a session. Any other ephemeralOwner is the mark of
+    a container or TTL znode."""
     return owner > 0 or (owner < 0 and owner != CONTAINER and ttl_of(owner) is None)
 
 

@@ -56,8 +56,8 @@ def image_at(
     """Read a snapshot, or restore a data directory.
 
     :param tell: a function that receives a line for each harmless fault.
-    :param progress: a function that is called at intervals with the kind of the things read (``znodes``,
-        ``entries``) and their number so far.
+    :param progress: a function that is called at intervals with two arguments: what is read (``znodes`` or
+        ``entries``), and how many were read so far.
     :raises FileError: the snapshot is damaged.
     :raises Damaged: the files of the directory do not fit together.
     """

@@ -97,9 +97,9 @@ class Restorer:
     :param names: the names of all files.
     :param open_file: a function that opens the file of a name.
     :param tell: a function that receives a line for each harmless fault.
-    :param repair: whether damage is accepted. If it is true, everything before the damage is used.
-    :param progress: a function that is called at intervals with the kind of the things read (``znodes``,
-        ``entries``) and their number so far.
+    :param repair: whether damage is accepted. With True, everything before the damage is used.
+    :param progress: a function that is called at intervals with two arguments: what is read (``znodes`` or
+        ``entries``), and how many were read so far.
     :param bounds: the largest accepted sizes of a snapshot.
     """
 

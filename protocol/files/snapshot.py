@@ -48,8 +48,8 @@ class ZxidDigest(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The largest sizes that a reader of a snapshot accepts. It refuses larger sizes before it reads the
-    bytes.
+    """The largest sizes that a reader of a snapshot accepts. A reader refuses larger sizes before it reads
+    the bytes.
 
     :ivar largest: the largest size in bytes of a path, and of the data of a znode.
     :ivar most: the largest size in bytes of the whole snapshot, uncompressed.
@@ -150,8 +150,8 @@ class SnapshotReader:
                 return key, OPEN_ACL if acl == OPEN_ACL else acl
 
     def nodes(self) -> Iterator[StoredNode]:
-        """Yield the znodes, parents before children. The checksum is compared only at the end, so do not
-        trust the znodes before.
+        """Yield the znodes, parents before children. The checksum is compared only after the last znode, so
+        do not trust the znodes earlier.
 
         :raises FileError: the file is damaged.
         """
@@ -241,7 +241,7 @@ class SnapshotReader:
 
 
 class NodeEncoder:
-    """Encodes znodes, and numbers their access control lists."""
+    """Encodes znodes, and gives a number to each access control list."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[ACL, ...], int] = {OPEN_ACL: _OPEN_KEY}

@@ -141,7 +141,7 @@ class ErrorTxn(Record):
 class MultiTxn:
     """A multi.
 
-    :ivar parts: the operations of the multi, each with its type.
+    :ivar parts: the operations of the multi, each with the type of the operation.
     """
 
     parts: list[tuple[int, Any]]
@@ -183,7 +183,7 @@ _RECORDS: Final[dict[int, type[Record]]] = {
 class Entry:
     """One transaction of a log.
 
-    :ivar offset: the position of its first byte in the log.
+    :ivar offset: the position of the entry's first byte in the log.
     :ivar session: the id of the session that sent the request.
     :ivar cxid: the number (xid) of the request, which the client has chosen.
     :ivar time: the time of the transaction, in ms since the epoch.

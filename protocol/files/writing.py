@@ -19,7 +19,7 @@ _TIMEOUT = 30.0
 """The timeout in seconds of a session that owns a copied ephemeral, if the timeout is not known. Within this
 time the client must continue its session at the server of the copy."""
 _MAX_TIMEOUT = 2**31 - 1
-"""The longest timeout in ms; files store it in 32 bits."""
+"""The longest timeout in ms. Files store a timeout in 32 bits."""
 
 
 def image_of(nodes: Iterable[Node], now: int) -> Image:

@@ -1,9 +1,9 @@
 """Jute, ZooKeeper's record encoding (wire.md section 2), compiled from declarations.
 
-A record is a class whose annotations are jute types (:mod:`.types`). ``@record`` gives it slots, and compiles
-an initializer, an encoder and a decoder for the class. Each of these functions is compiled at its first use
-(:mod:`.compile`). Only the modules of this folder decide how booleans, nulls and malformed strings are read.
-Decoding malformed input raises
+A record is a class whose annotations are jute types (:mod:`.types`). ``@record`` adds slots to the class, and
+compiles an initializer, an encoder and a decoder for the class. Each of these functions is compiled at its
+first use (:mod:`.compile`). Only the modules of this folder decide how booleans, nulls and malformed strings
+are read. Decoding malformed input raises
 :class:`JuteError` and nothing else. Bytes after the last field are ignored.
 
 From this declaration::

@@ -1,9 +1,9 @@
-"""The compiler: it makes the source of the functions that encode and read a record.
+"""The compiler, which makes the source of the functions that encode and read a record.
 
 * Neighbouring fields of fixed width are packed or unpacked together, by one :class:`struct.Struct`. So the
   compiler collects fields of fixed width until the next field without a fixed width, or until the end of the
   record.
-* A nested record is flattened into the fields of the outer one.
+* The fields of a nested record are treated as fields of the outer record.
 * A string or buffer is sliced without a check against the end of the message, because the next unpack fails
   if the slice was too short. If no unpack follows, the position is compared with the end.
 * A vector is read by a separate loop (:func:`.values.vector_reader`), because the number of elements is not
@@ -112,9 +112,9 @@ def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
 
 
 def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[Any, ...]]:
-    """Compile a function that reads the values of a record as a plain tuple, in the order of their
-    declaration. Loops over many records use this function, because they need neither an object for each
-    record nor the position after the record."""
+    """Compile a function that reads a record as a plain tuple. The values are in the order in which the
+    fields are declared. Loops over many records use this function, because they need neither an object for
+    each record nor the position after the record."""
     source = ReaderSource("read_fields", "data, pos")
     values = source.read(fields_of(cls))
     return source.returning(f"({', '.join(values)},)", fields_of(cls)).function()
@@ -241,8 +241,8 @@ class ReaderSource(Source):
         self._waiting: list[tuple[str, str]] = []  # format and name of each field that will be unpacked
 
     def read(self, fields: list[Field]) -> list[str]:
-        """Add the reading of some fields. Returns the expressions of their values; use them only after
-        :meth:`unpack`."""
+        """Add the reading of some fields. Returns the expressions of the values; use these expressions only
+        after :meth:`unpack`."""
         values = []
         for name, kind, argument in fields:
             if kind in _FIXED:
@@ -263,7 +263,7 @@ class ReaderSource(Source):
         self._waiting += [(_FIXED[kind], name) for name, (_, kind, _) in zip(names, fields, strict=True)]
 
     def unpack(self) -> None:
-        """Add one unpacking of all fields of fixed width that were collected."""
+        """Add code that unpacks all collected fields of fixed width together."""
         if not self._waiting:
             return
         letters = "".join(letter for letter, _ in self._waiting)

@@ -92,7 +92,7 @@ def read_text(data: bytes, pos: int) -> tuple[str, int]:
 
 
 def vector_reader(read_one: Callable[[bytes, int], tuple[Any, int]]) -> Callable[[bytes, int, int], Any]:
-    """Make a function that reads the elements of a vector, which follow its count."""
+    """Make a function that reads the elements of a vector after the number of elements was read."""
 
     def read_vector(data: bytes, pos: int, count: int) -> tuple[Any, int]:
         if count < 0:  # -1 means null, any other negative count means an empty vector (wire.md section 2)

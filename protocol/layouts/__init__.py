@@ -1,11 +1,12 @@
-"""The znodes of lock libraries: their names, their meaning, and which contender waits for which.
+"""The znodes of lock libraries: the names and the meaning of the znodes, and which contender waits for which
+other contender.
 
 The recipes, ``pyzk locks`` and other inspectors use this one description. The modules do no I/O: a caller
-reads directories and passes them to the functions.
+reads directories and passes the directories to the functions.
 
 * :mod:`.names` reads the name of one child.
-* :mod:`.waiting` puts the contenders of one directory in order and says which contender waits for which
-  other.
+* :mod:`.waiting` sorts the contenders of one directory, and says which contender waits for which other
+  contender.
 * :mod:`.directories` recognises what a directory is: a lock, a semaphore, an election, a queue ...
 * :mod:`.cycles` finds sessions that wait for each other over several directories.
 """

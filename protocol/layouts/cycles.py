@@ -5,9 +5,9 @@ The rules:
 1. A waiter waits for every holder of its directory. Waiters do not count as waiting for earlier waiters,
    because all waiters of a directory wait for the same holders.
 2. Only locks, read-write locks and semaphores with one holder are considered. If a semaphore has several
-   holders, a waiter needs only one of them to release. Candidates of an election and members of a barrier may
-   wait for a long time without harm.
-3. A session that waits for itself is left out: two threads of one client may share a session.
+   holders, a waiter waits only until one of the holders releases. Candidates of an election and members of a
+   barrier may wait for a long time without harm.
+3. A session that waits for itself is not a cycle, because two threads of one client may share the session.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_CYCLES = 20
 
 @attrs.frozen
 class Wait:
-    """A session that waits for others at a path.
+    """A session that waits at a path for other sessions.
 
     :ivar holders: the sessions that hold the directory.
     """
@@ -47,7 +47,8 @@ def waits(path: str, layout: Layout) -> Iterator[Wait]:
 
 def find_cycles(found: Iterable[Wait]) -> list[list[tuple[int, str]]]:
     """Return cycles of waiting: each session with the path at which it waits for the next session. The last
-    session waits for the first. If there are cycles, at least one is returned, and at most 20."""
+    session waits for the first. If there are cycles, at least one cycle and at most 20 cycles are
+    returned."""
     by_session: dict[int, list[Wait]] = {}
     for wait in found:
         by_session.setdefault(wait.session, []).append(wait)

@@ -1,12 +1,12 @@
 """Recognising directories: a lock, a semaphore, an election, a queue ... with its holders and waiters.
 
-:func:`recognise` looks at the names of the children. If several recipes use the same names, it also looks at
-    the data and Stats of the znodes. The first rule that matches decides:
+:func:`recognise` looks at the names of the children. If several recipes use the same names, this function
+    also looks at the data and Stats of the znodes. The first rule that matches decides:
 
-1. ``locks`` and ``leases``: Curator's semaphore. The children of ``leases`` hold it, and the children of
-   ``locks`` wait (recipe-rules.md B.5). The first child of ``locks`` creates its lease, and then waits until
-   there are no more leases than the limit. So a lease counts as not held yet if the first waiter's session
-   created the lease after the first waiter's znode in ``locks``.
+1. ``locks`` and ``leases``: Curator's semaphore. The children of ``leases`` are the holders, and the children
+   of ``locks`` wait (recipe-rules.md B.5). The first child of ``locks`` creates its lease, and then waits
+   until the number of leases is not above the limit. So a lease counts as not held yet if the first waiter's
+   session created the lease after the first waiter's znode in ``locks``.
 2. ``entries`` or ``taken``: kazoo's locking queue. The children of ``taken`` are claims of the queue's items
    (recipe-rules.md B.9).
 3. ``lease_holder``: kazoo's lease by the clock (recipe-rules.md B.10).
@@ -59,7 +59,7 @@ class Shape(enum.StrEnum):
 
 @attrs.frozen
 class Directory:
-    """A znode and its children, with the parts that were read."""
+    """A directory: a znode and its children, with the data and Stats that were read."""
 
     children: Mapping[str, Child]
     data: bytes | None = None
@@ -78,7 +78,7 @@ class Layout:
     :ivar parts: other directories that belong to this directory.
     :ivar unknown: names of children that no known library uses.
     :ivar remarks: one sentence for each fault.
-    :ivar library: the library, if the directory has no contenders that show it.
+    :ivar library: the library, if it cannot be found out from the contenders of the directory.
     """
 
     shape: Shape
@@ -331,8 +331,9 @@ _LEADERS: Mapping[str, tuple[Library | None, frozenset[str]]] = {
     "master": (Library.HBASE, frozenset({"hbaseid", "backup-masters"})),
     "lock": (None, frozenset()),
 }
-"""The programs by the name of their leader's znode, each with the names of znodes beside it. If names are
-listed, at least one of these znodes must exist for the program to be recognised."""
+"""The programs that are known by the name of their leader's znode. Each program has the names of other znodes
+in the same directory. If a program has such names, the program is recognised only if at least one of these
+znodes exists."""
 
 
 def _single(path: str, directories: Directories) -> Layout | None:
@@ -357,7 +358,7 @@ def _group(path: str, directories: Directories) -> Layout | None:
 def _members(
     directory: Directory, library: Library | None, role: str, *, but: Iterable[str] = ()
 ) -> tuple[Participant, ...]:
-    """Return all children, in the order of their creation if it is known."""
+    """Return all children, in the order of their creation if this order is known."""
     left_out = frozenset(but)
     found = sorted(
         (child.stat.czxid if child.stat else 0, name, child)

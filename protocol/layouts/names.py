@@ -18,7 +18,7 @@ class Library(enum.StrEnum):
     """The libraries and programs whose names are known."""
 
     CURATOR = "Curator"
-    """Curator, and also pyzk's contenders with their default names, which are the names of Curator."""
+    """Curator. pyzk's contenders use the names of Curator by default, so they are included."""
     KAZOO = "kazoo"
     GO = "go-zookeeper"
     AIOZK = "aiozk"
@@ -110,7 +110,7 @@ class ContenderName:
 
     @property
     def attempt(self) -> str:
-        """The 32 hex digits of the UUID in the name; the whole name if it has no UUID.
+        """The 32 hex digits of the UUID in the name; the whole name if the name has no UUID.
 
         The two names of one pyzk contender have the same UUID (recipe-rules.md B.2.5).
         """
@@ -119,7 +119,7 @@ class ContenderName:
 
 
 def parse(name: str) -> ContenderName | None:
-    """Read the name of a child. Returns None if it is not the name of a contender."""
+    """Read the name of a child. Returns None if the name is not the name of a contender."""
     if match := _MARKER.fullmatch(name):
         return _contender(name, _BY_MARKER[match[1]], match[2])
     for pattern, other in _OTHERS:
@@ -199,7 +199,8 @@ BARRIER_MEMBERS = (
     Pattern(Library.KAZOO, _H32),
     Pattern(Library.AIOZK, rf"worker-{_H32}-{NUMBER}"),
 )
-"""The names of members of a double barrier, also while they enter or leave it (recipe-rules.md B.7)."""
+"""The names of members of a double barrier, including members that enter or leave the barrier
+(recipe-rules.md B.7)."""
 
 KAZOO_LEASE = Pattern(Library.KAZOO, _H32)
 """The name of a lease of kazoo's semaphore (recipe-rules.md B.5)."""

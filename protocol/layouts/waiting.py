@@ -3,7 +3,7 @@
 The rules, for contenders in the order of their numbers:
 
 1. A contender waits for those earlier contenders that *its own library* looks at (recipe-rules.md B.2.3).
-   :attr:`Participant.waits_for` names the last of these earlier contenders, because it is deleted last.
+   :attr:`Participant.waits_for` names the last of these earlier contenders.
 2. Readers do not wait for readers. Latches wait only for latches. Leases wait for no contender.
 3. A contender that waits for no other contender is a holder. Contenders of two libraries that do not look at
    each other, such as Curator and kazoo, can hold the same lock at the same time.
@@ -48,12 +48,12 @@ class Child:
 class Participant:
     """A holder, a waiter, or a member of a group or barrier.
 
-    :ivar names: the names of its znodes. A contender with a name for Curator and a name for kazoo has two
-        znodes.
+    :ivar names: the names of the contender's znodes. A contender with a name for Curator and a name for kazoo
+        has two znodes.
     :ivar role: ``lock``, ``read``, ``write``, ``latch``, ``lease``, ``candidate``, ``member`` or ``claim``.
     :ivar library: the library that uses names of this form; None if the library is not known.
-    :ivar sequence: the number in its name; None if the name has no number.
-    :ivar child: its first znode, with the parts that were read.
+    :ivar sequence: the number in the contender's name; None if the name has no number.
+    :ivar child: the first znode of the contender, with the data and Stat if they were read.
     :ivar waits_for: the name of the znode that must be deleted before this contender gets the lock; None for
         holders.
     """
@@ -75,7 +75,8 @@ class Participant:
 
     @property
     def session(self) -> int | None:
-        """The id of the session that owns its znode: 0 for a persistent znode, None if it is not known."""
+        """The id of the session that owns the contender's znode: 0 for a persistent znode, None if the owner
+        is not known."""
         return self.child.stat.ephemeralOwner if self.child.stat else None
 
 
@@ -118,8 +119,8 @@ _COMPARES_TEXT = frozenset(
 
 
 def looks_at(name: ContenderName) -> frozenset[ContenderKind]:
-    """Return the kinds of contenders that a contender waits for, if they have a lower number (recipe-rules.md
-    B.2.3)."""
+    """Return the kinds of contenders for which a contender waits. It waits only for contenders with a lower
+    number (recipe-rules.md B.2.3)."""
     match name.library:
         case Library.PYZK:
             return frozenset(kind for kind in _ALL if not (kind.shared and name.kind.shared))
@@ -145,8 +146,8 @@ def contenders(children: Mapping[str, Child]) -> tuple[list[Participant], list[s
 
 
 def _by_contender(names: Iterable[ContenderName]) -> list[list[ContenderName]]:
-    """Return the list of names of each contender, in the order of their first names. A contender of pyzk may
-    have two names."""
+    """Return a list of names for each contender. The lists are in the order of the contenders' first names. A
+    contender of pyzk may have two names."""
     names = list(names)
     ours = {name.attempt for name in names if name.library is Library.PYZK}
     grouped: dict[str, list[ContenderName]] = {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Driver(ABC):
-    """The clients of one run. A run asks its driver when all clients wait.
+    """The clients of one run. A run uses its driver to find out when all clients wait.
 
     :cvar longest: the seconds of virtual time after which a run counts as hung.
     """
@@ -47,7 +47,7 @@ class Driver(ABC):
         return nullcontext()
 
     async def settle(self) -> None:
-        """Return when each client waits for the server, or for a point in time."""
+        """Wait until each client waits for the server, or for a point in time."""
         await trio.testing.wait_all_tasks_blocked()
 
     @property

@@ -1,9 +1,9 @@
 """The faults of a sweep: each fault is a row of a table, and a function.
 
 A sweep tries only what a network, a paused client and a restart can do to a client of a real ZooKeeper. On
-demand it also tries the faults of other servers: ClickHouse Keeper, which gives no session back, and a server
-that keeps no data. A session ends in the same way as at a real server: its client is cut off until the
-session has expired.
+demand it also tries the faults of two other kinds of servers. ClickHouse Keeper may give a client a new
+session in place of its old session. The other kind keeps no data after a restart. A session ends in the same
+way as at a real server: its client is cut off until the session has expired.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def place(frames: list[traceback.FrameSummary]) -> str:
-    """Return where a task or thread waits: the user's line, and the client's function that it calls."""
+    """Return where a task or thread waits: the line of the user's code, and the function of the client that
+    this line calls."""
     own = [
         frame
         for frame in frames

@@ -1,4 +1,5 @@
-"""Ready scenarios, which test whether the user's own lock, queue or other recipe works correctly.
+"""Scenarios for common recipes. A scenario tests whether the user's own lock, queue or other recipe works
+correctly.
 
     from pyzk.server.sweep import scenarios
 
@@ -153,7 +154,7 @@ def barrier(
 
 
 def registration(register: Callable[[ZooKeeper], Awaitable[object]], path: str) -> Scenario:
-    """Test that a living client has its ephemeral znode again some time after any fault.
+    """Test a registration: some time after any fault, each living client has its ephemeral znode again.
 
     :param register: a function that registers the client and returns, or that keeps the client registered
         until it is cancelled.

@@ -1,12 +1,13 @@
-"""The server of a run, or the servers of its ensemble: their held messages, and where a client connects.
+"""The server of a run, or the ensemble of a run: the held messages, and the server to which a client
+connects.
 
 The rules:
 
-1. In an ensemble, the clients begin at the followers, each client at the next follower. No client begins at
-   the leader, so the loss of the leader is the same for all clients.
-2. A client gets the addresses of all servers, and may shuffle them. So an address gets its server only when
-   the client tries the address. The first address that the client tries is the server at which the client
-   begins. The next addresses are the other followers, and the last address is the leader.
+1. In an ensemble, each client first connects to a follower, and the next client to the next follower. No
+   client begins at the leader, so the loss of the leader is the same for all clients.
+2. A client gets the addresses of all servers, and may shuffle them. So the server for an address is chosen
+   only when the client tries the address. The first tried address leads to the server at which the client
+   begins. The next addresses lead to the other followers, and the last address leads to the leader.
 """
 
 from __future__ import annotations

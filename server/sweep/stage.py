@@ -50,7 +50,7 @@ class Clients(Protocol):
     servers: Servers
 
     async def settle(self) -> None:
-        """Return when each client waits for the server, or for a point in time."""
+        """Wait until each client waits for the server, or for a point in time."""
 
     @property
     def deadline(self) -> float:
@@ -220,7 +220,8 @@ class Stage(Observer):
         return self.words(self.answer(held)) or request.text
 
     def apply(self, request: Held) -> list[Held]:
-        """Let the server handle a request; return the replies to its client, which are still held."""
+        """Let the server handle a request; return the replies to the client of the request. These replies are
+        still held."""
         request.release()
         return [
             held

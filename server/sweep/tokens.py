@@ -2,7 +2,7 @@
 
 ``f1-a5-reply-lost``: the fault ``reply-lost`` at the fifth request of client a, while each client acts in
 turn. ``o1-3b,2a,a^,b``: three steps of b, two steps of a, an event for a, one step of b; then each client
-acts in turn. ``r1-a,b,b=``: the same, in a run in which replies are steps of their own; ``b=`` is a reply to
+acts in turn. ``r1-a,b,b=``: an order in a run in which replies are steps of their own; ``b=`` is a reply to
 b. The 1 in ``f1``, ``o1`` and ``r1`` is the version of this notation. Steps are requests, so a token is valid
 as long as the clients make the same requests.
 """

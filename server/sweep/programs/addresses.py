@@ -3,9 +3,9 @@
 The rules:
 
 1. A single server listens at an address of its own for each client. A Java or Go client waits for 1 s after
-   it has tried all addresses. Therefore its connect string names the address three times.
-2. In an ensemble each client has an address for each server. Clients shuffle their addresses, so an address
-   gets its server only when the client tries it (:mod:`..servers`).
+   it has tried all addresses. Therefore the client's connect string names the address three times.
+2. In an ensemble each client has an address for each server. Clients shuffle their addresses, so the server
+   for an address is chosen only when the client tries the address (:mod:`..servers`).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Quiet(Protocol):
     words: str
 
     async def settle(self, arrived: Callable[[], Hashable]) -> None:
-        """Return when all programs wait.
+        """Wait until all programs wait for the server.
 
         :param arrived: a function whose result changes with each message that comes to the server.
         """
@@ -51,7 +51,7 @@ class ByProc:
     """Waits by rule 1.
 
     :param leaders: a function that returns the ids of the processes that began the sessions (setsid) of the
-        programs. It returns None while a program is starting.
+        programs. The function returns None while a program is starting.
     """
 
     words = "the threads of all programs sleep (/proc)"

@@ -214,7 +214,8 @@ class Programs:
                 outcome.written = written
 
     async def _act(self, scene: Scene, excused: str | None, nursery: trio.Nursery, rehearse: bool) -> bool:
-        """Have the programs make the run. Return whether a program gave up, and the fault allows it."""
+        """Have the programs make the run. Return True if a program has given up and the fault of the run
+        allows this."""
         if self._is_kept:
             if not self._running:
                 await self._start(scene, self._nursery)

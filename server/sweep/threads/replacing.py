@@ -1,4 +1,4 @@
-"""Replaces names in other modules, and puts them back."""
+"""Replaces attributes of other modules, and restores the old values."""
 
 from __future__ import annotations
 

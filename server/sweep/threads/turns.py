@@ -259,7 +259,8 @@ class Turns:
     # --- how a thread begins and ends --------------------------------------------------------------------
 
     def begin(self, function: Callable[[], object], name: str) -> int:
-        """Begin a thread of the run, and return its ident. The caller may be inside or outside the run."""
+        """Begin a thread of the run, and return the ident of the thread. The caller may be inside or outside
+        the run."""
         thread = threading.Thread(target=function, name=name)
         self.start(thread, name)
         return thread.ident or 0
