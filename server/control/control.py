@@ -1,5 +1,5 @@
-"""The state of one server's control API, and the search for sessions that requests name. :mod:`.api` has the
-routes."""
+"""The state of one server's control API, and the search for the sessions that requests name. :mod:`.api` has
+the routes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Control:
         self._numbers = itertools.count(1)
 
     def number(self) -> int:
-        """Return a number that no other object of this control API has."""
+        """Return a new number. No other object of this control API has this number."""
         return next(self._numbers)
 
     def reset(self) -> None:

@@ -1,7 +1,8 @@
-"""The files of the page. They are read again for each request.
+"""The files of the page. The files are read again for each request.
 
 The files contain no data of clients. The page reads data through the API, which checks access. The headers of
-a file allow only scripts and styles from these files, and no other site can show the page in a frame.
+a file allow only scripts and styles from these files. They also forbid other sites to show the page in a
+frame.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ SAFE: Final[Mapping[str, str]] = {
     # the guard wants to know the site of the page behind a request
     "referrer-policy": "same-origin",
 }
-"""The headers of every answer on the port. With them a browser runs no script in an answer that it opens."""
+"""The headers of every answer on the port. With these headers, a browser that opens an answer runs no script
+in it."""
 
 
 def wants_page(request: Request) -> bool:

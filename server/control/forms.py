@@ -1,8 +1,8 @@
-"""The JSON forms of the objects of the API, and the functions that read them.
+"""The JSON forms of the objects of the API, and the functions that read these forms.
 
 * The data of a znode is text if it is UTF-8, otherwise ``{"base64": "..."}``. Null data is null.
-* A session is ``"0x..."``, 16 digits as in the timeline.
-* Times are in seconds, except those whose names end in ``_ms``.
+* A session is ``"0x..."`` with 16 digits, as in the timeline.
+* Times are in seconds. Times in fields whose names end in ``_ms`` are in ms.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def read_node(form: JSON) -> Node:
 
 
 def read_session_id(form: JSON) -> int:
-    """:raises ValueError: the value is not the id of a session, as text or as an integer."""
+    """:raises ValueError: the value is not the id of a session (a string or an integer)."""
     if type(form) is int:
         return form
     try:

@@ -1,20 +1,21 @@
 """Access control: which requests may read, and which may change the server.
 
-A web page that the developer visits must not reach the server. Other machines must not reach it without the
-token. The checks, in this order:
+A web page that the developer visits must not reach the server. Other machines must not reach the server
+without the token. The checks are made in this order:
 
 1. The ``Host`` header must name a loopback address, ``localhost``, or the address that the request came to. A
    page with a domain name that resolves to this machine (DNS rebinding) sends another name. The status is
    403.
-2. An ``Origin`` or ``Referer``, if there is one, must name this server. ``Sec-Fetch-Site`` must not name
-   another site. The status is 403. A window can open the page itself (``GET /``) by a link from another port
-   of the same host, because the pages of an ensemble have links to each other. The page alone shows no data,
-   and its requests come from this site.
-3. Requests that change something need ``content-type: application/json``. The browser sends it for a page of
-   another site only if the server allows it in the answer to ``OPTIONS``, and this server never does. The
-   status is 415.
-4. If the server listens on other addresses than loopback, control needs ``control.token`` in the header
-   ``Authorization: Bearer TOKEN``. Without this setting control is off. The status is 401 or 403.
+2. The headers ``Origin`` and ``Referer`` must name this server, if the request has them. ``Sec-Fetch-Site``
+   must not name another site. The status is 403. A window can open the page itself (``GET /``) by a link from
+   another port of the same host, because the pages of an ensemble have links to each other. The page itself
+   contains no data, and the requests of the page come from this site.
+3. Requests that change something need ``content-type: application/json``. For a page of another site, a
+   browser sends this header only if the server allows it in the answer to ``OPTIONS``. This server never
+   allows it. The status is 415.
+4. If the server listens on an address that is not a loopback address, control needs ``control.token`` in the
+   header ``Authorization: Bearer TOKEN``. Without the setting ``control.token``, control is off. The status
+   is 401 or 403.
 
 Nothing sets a cookie, and no answer allows another origin.
 """
@@ -34,7 +35,7 @@ _SHOWN = 100
 """The number of characters of a header that an answer shows."""
 _NAMES = frozenset(("localhost", "ip6-localhost"))
 _LINK = {"site": "same-site", "mode": "navigate", "dest": "document"}
-"""The headers of a browser for a whole window that follows a link from another port of the same host."""
+"""The headers that a browser sends when a window follows a link from another port of the same host."""
 
 
 def is_loopback(host: str) -> bool:

@@ -40,7 +40,8 @@ _LET_IN_NOBODY: Final = (401, 403)
 _SHOWN: Final = 100
 """The number of characters of a path in a log line."""
 _TIMEOUT = 30.0
-"""Seconds in which a client must send a request, and seconds in which it must read the answer."""
+"""A client must send a request within this number of seconds. The same time is allowed for reading the
+answer."""
 _MAX_BODY = 4 * 2**20
 """The largest number of bytes of a request, such as a tree to load."""
 
@@ -57,7 +58,7 @@ def make_http(server: Server, nursery: trio.Nursery) -> HttpServer:
 class Port:
     """The answers to HTTP requests on the ports of one server.
 
-    :param nursery: the nursery of the server. The servers that this server starts run in it too.
+    :param nursery: the nursery of the server. The servers that this server starts run in this nursery too.
     """
 
     def __init__(self, server: Server, nursery: trio.Nursery) -> None:
@@ -104,7 +105,7 @@ class Port:
         raise ApiError(404, f"there is no {path}; / lists what there is")
 
     def _for_control(self) -> Control:
-        """Return the control API's state, and make it for the first request."""
+        """Return the state of the control API. The first request makes the state."""
         if self._control is None:
             self._server.service.is_controlled = True
             self._control = Control(controls_of(self._server), self._servers)

@@ -2,10 +2,11 @@
 
 The same table is used to match requests, to check their input, and to make the OpenAPI document.
 
-1. A path matches segment by segment; ``{name}`` takes one segment, percent-encoded if it holds a ``/``.
-2. Unknown fields and fields of a wrong type are refused. Otherwise a test with a misspelled field would test
-   nothing.
-3. An error is an :class:`ApiError`, answered as ``application/problem+json`` (RFC 9457).
+1. A path is compared segment by segment. ``{name}`` matches one segment. A ``/`` in the value of this segment
+   must be percent-encoded.
+2. Unknown fields and fields of a wrong type are refused. Otherwise a test with a misspelled field could
+   succeed without testing anything.
+3. An error is an :class:`ApiError`. Its answer has the type ``application/problem+json`` (RFC 9457).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _PROBLEM: Final = "application/problem+json"
 
 class ApiError(Exception):
     """:param detail: what is wrong, and what to do.
-    :param more: further members of the answer."""
+    :param more: further members of the answer's JSON object."""
 
     def __init__(self, status: int, detail: str, **more: Any) -> None:
         super().__init__(detail)
@@ -53,10 +54,10 @@ class ApiError(Exception):
 class Field:
     """One field of a body or of a query.
 
-    :ivar kind: a JSON type, or several with ``|`` between them; ``any`` means all of them.
+    :ivar kind: a JSON type, or several JSON types with ``|`` between them. ``any`` means all JSON types.
     :ivar help: the meaning of the field, with its unit.
     :ivar required: whether the field must be given.
-    :ivar choices: the values that it can have; empty if it can have all values.
+    :ivar choices: the values that the field can have. Empty if the field can have all values.
     :ivar items: the type of the items, if the field can be an array.
     """
 
@@ -67,7 +68,8 @@ class Field:
     items: str = "any"
 
     def check(self, name: str, value: Any) -> Any:
-        """Return the value; raises :class:`ApiError` 400 if it has a wrong type or is not a choice."""
+        """Return the value. Raises :class:`ApiError` 400 if the value has a wrong type or is not one of the
+        choices."""
         if not _is(self.kind, value):
             raise ApiError(400, f"{name} is of type {self.kind.replace('|', ' or ')}, not {_shown(value)}")
         if isinstance(value, list) and not all(_is(self.items, item) for item in value):
@@ -78,7 +80,7 @@ class Field:
         return value
 
     def read(self, name: str, text: str) -> Any:
-        """Return the value that the text of a query has; raises :class:`ApiError` 400 like :meth:`check`."""
+        """Return the value of a text in a query. Raises :class:`ApiError` 400 like :meth:`check`."""
         if self.kind == "string":
             return self.check(name, text)
         try:
@@ -116,7 +118,7 @@ class Ask:
 
 
 Handler: TypeAlias = Callable[[Any, Ask], Any | Awaitable[Any]]
-"""A function that answers a request. It receives the server's control and the request, and returns JSON or a
+"""A function that answers a request. It gets the server's control and the request, and returns JSON or a
 :class:`Response`."""
 
 
@@ -124,9 +126,9 @@ Handler: TypeAlias = Callable[[Any, Ask], Any | Awaitable[Any]]
 class Route:
     """
     :ivar path: the path below ``/api/v1``.
-    :ivar summary: one line for the OpenAPI document.
+    :ivar summary: the description of the route, one line for the OpenAPI document.
     :ivar fields: the fields of the body; for GET and DELETE the fields of the query.
-    :ivar serves: the methods of the test kit's controls that it calls.
+    :ivar serves: the methods of the test kit's controls that the route calls.
     :ivar answer: the description of the answer, one line for the OpenAPI document.
     :ivar needs_history: whether a request of this route starts the recording of the history.
     """
@@ -150,7 +152,7 @@ class Route:
         return self.method in ("POST", "PUT")
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Return the values of the names in the path; None if the path is not the path of this route."""
+        """Return the values of the names in the path. None if the path does not belong to this route."""
         ours, theirs = self.path.split("/"), path.split("/")
         if len(ours) != len(theirs):
             return None
@@ -227,7 +229,7 @@ def find(routes: Sequence[Route], method: str, path: str) -> tuple[Route, dict[s
 
 
 def look_up(things: Mapping[int, T], given: str, what: str) -> tuple[int, T]:
-    """Find an object by the number in a path; raises :class:`ApiError` 404."""
+    """Find an object by the number in a path. Raises :class:`ApiError` 404."""
     try:
         return int(given), things[int(given)]
     except (KeyError, ValueError):

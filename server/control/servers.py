@@ -1,4 +1,4 @@
-"""Fresh servers inside one process: each with its own port, tree, clock and faults."""
+"""Fresh servers inside one process. Each server has its own port, tree, clock and faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..testing.ensemble import EnsembleLaunch
 
 _MOST: Final = 1000
-"""The largest number of servers. Each needs some file descriptors and memory for its history."""
+"""The largest number of servers. Each server needs some file descriptors and memory for its history."""
 _BESIDE: Final = frozenset(("clock", "record", "hostile", "ensemble", "observers", "election_ms"))
 """The fields of a request that a user may mistake for keys of zoo.cfg."""
 
@@ -37,7 +37,7 @@ class Started:
     """One server that the control API has started.
 
     :ivar scope: ends it when cancelled.
-    :ivar stopped: set when its sockets are closed.
+    :ivar stopped: set when the sockets of the server are closed.
     """
 
     controls: Controls
@@ -48,7 +48,7 @@ class Started:
 class Servers:
     """
     :param nursery: the nursery in which the servers run.
-    :param http: the factory of the HTTP servers on their ports.
+    :param http: the factory of the HTTP servers on the ports of these servers.
     :ivar running: the running servers by number.
     """
 
@@ -129,7 +129,7 @@ class Servers:
             stopped.set()
 
     async def stop(self, number: int) -> None:
-        """End a server; returns when its sockets are closed."""
+        """End a server. Returns when the sockets of the server are closed."""
         started = self.running.pop(number)
         started.scope.cancel()
         await started.stopped.wait()

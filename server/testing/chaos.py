@@ -5,15 +5,16 @@ The same seed and the same requests give the same faults. These rules ensure tha
 1. Four things decide whether a message is affected: the seed, the kind of fault, the session, and the number
    of the message in this session. The decision is a hash of these four. The decision does not depend on the
    time, on other sessions, on ids or on the contents of the message. So changing the probability of one kind
-   of fault does not change the faults of other kinds. 2. A session is identified by its name if it has one.
-   Otherwise it is identified by its place in the order in which sessions began. The count of the session's
-   messages continues after a reconnect. Therefore the faults are repeated if clients connect one after the
-   other, even if they do everything else at the same time. If clients connect at the same time, or again
-   after their sessions have expired, their order varies: give them names. If there are more than 10,000
-   sessions, the oldest ones are forgotten. 3. Requests, events and handshakes are counted separately. Pings
-   are not counted and not affected, because their number depends on the time. Handshakes that ask for a new
-   session are counted together, because nothing distinguishes them. 4. If two faults are due for one request,
-   only the first of them in :data:`FAULTS` is injected.
+   of fault does not change the faults of other kinds.
+2. A session is identified by its name if it has one. Otherwise it is identified by its place in the order in
+   which sessions began. The count of the session's messages continues after a reconnect. Therefore the faults
+   are repeated if clients connect one after the other, even if they do everything else at the same time. If
+   clients connect at the same time, or again after their sessions have expired, their order varies: give them
+   names. If there are more than 10,000 sessions, the oldest ones are forgotten.
+3. Requests, events and handshakes are counted separately. Pings are not counted and not affected, because
+   their number depends on the time. Handshakes that ask for a new session are counted together, because
+   nothing distinguishes them.
+4. If two faults are due for one request, only the first of them in :data:`FAULTS` is injected.
 
 Networks cause all of these faults except ``expire``, so a client must survive them. Only an operator, or a
 server whose clock jumps, can end the session of a connected client.

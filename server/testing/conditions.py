@@ -2,10 +2,12 @@
 HTTP use the same table of conditions.
 
 1. The server checks the condition at each change, not at intervals. So a condition also holds for a znode
-that exists only for a moment. 2. The given values decide which condition is meant (:func:`kind_of`). For
-example, a path alone means that the znode exists. 3. A session with a name is looked up at each check,
-because the session may begin later. 4. In an ensemble, the conditions use the tree of the server that has
-applied the most, and the sessions and requests of all servers.
+   that exists only for a moment.
+2. The given values decide which condition is meant (:func:`kind_of`). For example, a path alone means that
+   the znode exists.
+3. A session with a name is looked up at each check, because the session may begin later.
+4. In an ensemble, the conditions use the tree of the server that has applied the most, and the sessions and
+   requests of all servers.
 """
 
 from __future__ import annotations

@@ -3,14 +3,17 @@
 The rules:
 
 1. The picture is taken while the test still runs. Later the clients of the test are disconnected, and no
-session waits. 2. Ctrl-C: the picture is printed where pytest reports the interruption. An event loop of
-asyncio or trio sets its own handler, but only if it finds the handler of Python. Therefore a test that is a
-coroutine wraps the loop's handler after the loop has started. A server in an event loop does the same
-(:func:`.shown.interruptible`). In other tests, which may start a loop themselves, the wrapped handler also
-replaces Python's handler in :mod:`signal`. 3. pytest-timeout with its signal method: the picture is part of
-the report. pytest-timeout with its thread method: the picture is printed before the stacks, and the process
-ends. 4. SIGUSR1: the picture is printed, and the test continues. 5. A server that does not answer within 5 s
-has no picture. The reason may be that the server's lock was held when the signal arrived.
+   session waits.
+2. Ctrl-C: the picture is printed where pytest reports the interruption. An event loop of asyncio or trio sets
+   its own handler, but only if it finds the handler of Python. Therefore a test that is a coroutine wraps the
+   loop's handler after the loop has started. A server in an event loop does the same
+   (:func:`.shown.interruptible`). In other tests, which may start a loop themselves, the wrapped handler also
+   replaces Python's handler in :mod:`signal`.
+3. pytest-timeout with its signal method: the picture is part of the report. pytest-timeout with its thread
+   method: the picture is printed before the stacks, and the process ends.
+4. SIGUSR1: the picture is printed, and the test continues.
+5. A server that does not answer within 5 s has no picture. The reason may be that the server's lock was held
+   when the signal arrived.
 """
 
 from __future__ import annotations

@@ -5,12 +5,14 @@ a watch *event*. The rules:
 
 1. A held handshake or request has not arrived yet: it does not keep the session alive, and the engine has not
    received it. A held reply or event has not been sent yet: the engine has done its work. A slow network has
-   the same effect. 2. Clients rely on replies in the order of their requests. Therefore later requests of the
-   same connection wait behind a held request, and later replies wait behind a held reply. The waiting
-   messages pass together with the message that they wait for. Pings and events do not wait, so the session
-   stays alive, and an event can overtake a reply. 3. Each held message has a number, with which a test can
-   release or lose the message at any time. A test reorders messages if it releases a later message first. 4.
-   When a connection ends, its held messages are lost. At most 64 MiB are held. A connection whose message
+   the same effect.
+2. Clients rely on replies in the order of their requests. Therefore later requests of the same connection
+   wait behind a held request, and later replies wait behind a held reply. The waiting messages pass together
+   with the message that they wait for. Pings and events do not wait, so the session stays alive, and an event
+   can overtake a reply.
+3. Each held message has a number, with which a test can release or lose the message at any time. A test
+   reorders messages if it releases a later message first.
+4. When a connection ends, its held messages are lost. At most 64 MiB are held. A connection whose message
    would exceed this limit is closed.
 """
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _MAX: Final = 100
-"""The largest number of chaos in force at once. Each one checks every message."""
+"""The largest number of chaos objects that are in force at the same time. Each chaos checks every message."""
 
 
 def _form(number: int, chaos: Chaos) -> Any:
@@ -76,7 +76,7 @@ ROUTES: Final = (
         "GET",
         "/chaos/{chaos}",
         _one,
-        "One chaos, with the faults that it has injected: their number and their kinds.",
+        "One chaos, with the number and the kinds of the faults that it has injected.",
     ),
     Route("DELETE", "/chaos/{chaos}", _delete, "End it."),
 )

@@ -1,4 +1,4 @@
-"""Endpoints: further addresses of the server, for single clients."""
+"""Endpoints: further addresses of the server, each for some of its clients."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ ROUTES: Final = (
         "POST",
         "/endpoints",
         _new,
-        "Return the endpoint of this name: an address with its own cut, pause and delay. It is created "
-        "if it does not exist.",
+        "Return the endpoint with this name, which is created if it does not exist. A cut, a pause and a "
+        "delay of the endpoint affect no other address.",
         {"name": Field("string", "letters, digits, dots, dashes and underscores", required=True)},
         serves=("endpoint",),
     ),
@@ -83,7 +83,7 @@ ROUTES: Final = (
         "POST",
         "/endpoints/{endpoint}/cut",
         _doing(Endpoint.cut),
-        "Close the connections of the endpoint, and each new one.",
+        "Close the connections of the endpoint, and each new connection to it.",
     ),
     Route(
         "POST",

@@ -32,8 +32,8 @@ _JSON: Final[Mapping[Kind, tuple[str, str]]] = {
     "text": ("string", "any"),
     "boolean": ("boolean", "any"),
 }
-"""The JSON type of each kind of argument, and the type of its items."""
-_AT = Field("integer", "only what happens at the server with this number")
+"""The JSON types by kind of argument: the type of the value, and the type of its items if it is an array."""
+_AT = Field("integer", "only entries of the server with this number")
 
 _OF_ALL: Final = ("/sessions", "/leaks", "/history", "/timeline", "/notes", "/advice", "/trace")
 """Routes of one server that also exist for all servers together."""
@@ -82,7 +82,8 @@ def _form(controls: EnsembleControls, member: Member) -> Any:
 
 
 def _handler(name: str, verb: ControlVerb) -> Any:
-    """Make the handler of a verb: its fields are the arguments of the method with that name."""
+    """Make the handler of a verb. The fields of the request are the arguments of the method with the name of
+    the verb."""
 
     def handle(control: Control, ask: Ask) -> Any:
         values = {

@@ -1,12 +1,12 @@
 """The trace, followed as a stream.
 
-* The trace costs something for each request only while somebody follows it.
-* A reader can limit that cost by a rate: the largest number of entries that are read in a second. Entries
-  that the reader has not selected count too. A burst can have as many entries as 2 s of that rate. After a
-  larger burst, entries are skipped at no cost for at least 0.25 s. Then one line says how many requests were
-  left out.
-* The server never waits for a slow reader. At most 1 MiB of lines waits for the reader. Then lines are left
-  out, and one line says how many.
+* The trace costs time for each request, but only as long as somebody follows the trace.
+* A reader can limit this cost by a rate. The rate is the largest number of entries that are read in a second.
+  Entries that the reader has not selected count too. A burst can have as many entries as the rate allows in 2
+  s. After a larger burst, entries are skipped without a cost for at least 0.25 s. Then one line says how many
+  entries were left out.
+* The server never waits for a slow reader. At most 1 MiB of lines waits for the reader. Further lines are
+  left out, and one line says how many.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _MOST: Final = 16
-"""The largest number of readers at a time. Lines wait in memory for each reader."""
+"""The largest number of readers at the same time. The server keeps waiting lines in memory for each
+reader."""
 _PIECE: Final = 64 * 1024
-"""The largest number of bytes that are sent at once."""
+"""The largest number of bytes that are sent in one piece."""
 _MOST_PAST: Final = 500
 """The largest number of past entries that a reader may request. Describing them takes some 10 ms."""
 _AT_ONCE: Final = 2
-"""Seconds: a burst can have as many entries as the rate allows in this time."""
+"""A burst can have as many entries as the rate allows in this number of seconds."""
 _PAUSE: Final = 0.25
 """Seconds for which entries are skipped after a reader has used up its rate."""
 _TOO_MANY: Final = "requests were left out here: there are too many to show"

@@ -1,4 +1,4 @@
-"""Faults, and messages that are held."""
+"""Planned faults, and messages that are held."""
 
 from __future__ import annotations
 

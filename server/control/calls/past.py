@@ -26,7 +26,8 @@ _LARGEST: Final = 16 * 2**20
 
 
 async def _history(control: Control, ask: Ask, *, whole: bool = False) -> Response:
-    """Describe the last entries in turns. Begin with the last one and end when there are enough."""
+    """Describe the last entries, in turns (:mod:`..views.turns`). Begin with the last entry, and end when the
+    answer has enough entries."""
     given, running, turns = dict(ask.values), control.scope(whole).running, Turns()
     if "session" in given:
         given["session"] = control.find_any(given["session"], whole)
@@ -110,7 +111,7 @@ ROUTES: Final = (
         "The history, the oldest entry first. If it is longer than 16 MiB, only its last entries are "
         "returned.",
         {
-            "session": Field("string", "an id or a name of a session, which can be over"),
+            "session": Field("string", "the id or the name of a session; the session can be over"),
             "kind": Field(
                 "string", "such as request, reply, event, session, fault; several are separated by commas"
             ),
@@ -157,7 +158,7 @@ ROUTES: Final = (
         "GET",
         "/advice",
         _advice,
-        "Mistakes of clients, and what to do instead.",
+        "The mistakes of clients, and what the clients should do instead.",
         {"begin": Field("boolean", "false: read what is recorded already, but do not start the recording")},
         serves=("advice",),
     ),

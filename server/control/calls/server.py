@@ -49,8 +49,8 @@ def _tree(control: Control) -> Snapshot:
 
 
 async def _free(control: Control, *trees: Snapshot) -> None:
-    """Free the memory of unused trees in turns, so that other tasks run. A lagging server of an ensemble may
-    still need these trees."""
+    """Free the memory of trees that are not used any longer, in turns, so that other tasks run. In an
+    ensemble nothing is freed, because a lagging server may still need these trees."""
     turns = Turns()
     if control.controls.ensemble is None:
         for tree in trees:

@@ -1,4 +1,4 @@
-"""Other servers in the same process."""
+"""Routes for other servers in the same process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ROUTES: Final = (
         "POST",
         "/servers",
         _new_server,
-        "Start a fresh server in the same process: its own port, tree, clock and faults.",
+        "Start a fresh server in the same process. The server has its own port, tree, clock and faults.",
         {
             "config": Field(
                 "object",

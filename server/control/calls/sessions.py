@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _PATHS: Final = 16 * 2**20
-"""The number of bytes of an answer after which sessions are listed without paths."""
+"""When an answer has this number of bytes, further sessions are listed without paths."""
 _LARGEST: Final = 64 * 2**20
 """Bytes of an answer."""
 
@@ -83,7 +83,8 @@ def _new_name(control: Control, ask: Ask) -> Any:
     if "session" in given and "address" in given:
         raise ApiError(
             400,
-            "give session, which gets the name now, or address, from which the next session gets the name",
+            "give session (this session gets the name now), or address (the next session from this "
+            "address gets the name)",
         )
     session = control.find(given["session"]) if "session" in given else None
     control.controls.name_session(given["name"], session, address=given.get("address"))
@@ -125,10 +126,10 @@ ROUTES: Final = (
         "POST",
         "/sessions/{session}/pause",
         _pause,
-        "Cut off the client of the session; the client does not notice.",
+        "Stop all traffic with the client of the session, without closing the connection.",
         serves=("pause",),
     ),
-    Route("POST", "/sessions/{session}/resume", _resume, "Let its client through.", serves=("resume",)),
+    Route("POST", "/sessions/{session}/resume", _resume, "End the pause of the session.", serves=("resume",)),
     Route("GET", "/names", _names, "The names of sessions, and the names that wait for a session."),
     Route(
         "POST",

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _MAX_SNAPSHOTS: Final = 64
 _MAX_BYTES: Final = 2**30
-"""The largest number of bytes, estimated, that all snapshots together keep in memory. A single snapshot can
+"""The largest estimated number of bytes that all snapshots together take in memory. A single snapshot can
 be larger."""
 _NAMED: Final = 5
-"""The number of snapshots, the largest ones, that the error names if there is no room for another one."""
+"""The error that there is no room for another snapshot names this number of snapshots: the largest ones."""
 _MOST_LOADED: Final = 100_000
-"""The largest number of znodes of one load, with their parents. A load is one transaction, which takes at
-most 0.5 s."""
+"""The largest number of znodes of one load, including their parents. A load is one transaction. With this
+limit, it takes at most 0.5 s."""
 _MAX_DIFFERENCES: Final = 1000
 """Lines of a comparison."""
 

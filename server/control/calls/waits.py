@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 _MOST: Final = 64
 """The largest number of requests that wait at once."""
 _PATIENCE: Final = 10.0
-"""Seconds that a request waits if it has no timeout."""
+"""The number of seconds that a request waits if it has no timeout."""
 _MOST_PATIENCE: Final = 3600.0  # seconds
 _SESSIONS: Final = 1000
 """The largest number of sessions in one answer, the oldest first."""
 _LINES: Final = 100
 """The number of lines of the timeline in the answer to a wait that timed out."""
 _OF_ALL: Final = {"outstanding"}
-"""The conditions that any server of an ensemble can meet."""
+"""The conditions that a wait checks at all servers of an ensemble. Other conditions are checked only at the
+server that gets the request."""
 
 
 async def _wait(control: Control, ask: Ask) -> Any:
@@ -96,14 +97,15 @@ _ANSWERS: Final[Mapping[str, Callable[[Control, Condition, Mapping[str, Any]], d
     "held": _held,
     "outstanding": _outstanding,
 }
-"""The functions that make the fields of an answer, except the time."""
+"""The functions that make the fields of an answer. The field for the time is made elsewhere."""
 
 ROUTES: Final = (
     Route(
         "POST",
         "/wait",
         _wait,
-        "Answer as soon as a condition holds; 408 with the timeline if it does not hold in time.",
+        "Answer as soon as a condition holds. If the condition does not hold in time, the answer is 408 with "
+        "the timeline.",
         {
             "until": Field(
                 "string",

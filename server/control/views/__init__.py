@@ -1,2 +1,2 @@
-"""The answers for the page. Each answer has a bounded size, is made in turns, and does not start the
+"""The answers for the page. Each answer has a bounded size. It is made in turns, and does not start the
 recording of the history."""

@@ -38,7 +38,7 @@ def limit_of(values: Any) -> int:
 
 
 def text_filter(values: Any) -> Callable[[str], bool]:
-    """Return whether a text contains the text of the request."""
+    """Return a function that returns whether a text contains the text of the request."""
     text: str = values.get("text", "").lower()
     return (lambda given: text in given.lower()) if text else (lambda given: True)
 
@@ -57,7 +57,7 @@ def zxid_form(zxid: int) -> str:
 
 
 def session_label(control: Control, session: int) -> Any:
-    """Return the id and the name of the session to which a znode or a watch belongs; None if there is no
+    """Return the id and the name of the session to which a znode or a watch belongs. None if there is no
     session."""
     if not session:
         return None
@@ -73,14 +73,14 @@ def servers_of(control: Control) -> Iterable[Running]:
 def connected_at(control: Control, session: Session) -> tuple[Running, Connection | None]:
     """Return the connection of a session, and the server of the ensemble that has this connection.
 
-    Without a connection the server is the server that is asked.
+    If the session has no connection, the server that gets the request is returned.
     """
     at, client = client_of(control.controls.running, session, servers_of(control))
     return at, client if isinstance(client, Connection) else None
 
 
 def client_forms(control: Control, session: Session | None) -> dict[str, str | None]:
-    """The address of a session's client, and its program; None for what is not known."""
+    """The address of a session's client, and the program of the client. An unknown one is None."""
     connection = None if session is None else connected_at(control, session)[1]
     if connection is None:
         return {"peer": None, "program": None}
@@ -88,7 +88,7 @@ def client_forms(control: Control, session: Session | None) -> dict[str, str | N
 
 
 def masked(scheme: str | None, name: str | None) -> str:
-    """Return the id of an ACL entry or of a client, without the digest of a password."""
+    """Return the id of an ACL entry or of a client's identity, without the digest of a password."""
     user, colon, _ = (name or "").partition(":")
     return f"{user}:***" if scheme == "digest" and colon else name or ""
 

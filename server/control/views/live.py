@@ -1,7 +1,8 @@
 """The figures of the server for the page, sent whenever they change.
 
-While a client follows the figures, the server compares them four times a second. Requests have no additional
-cost. After 5 s without a change the figures are sent anyway, so that a reader notices a server that hangs.
+As long as a client follows the figures, the server compares them four times a second. Requests have no
+additional cost. After 5 s without a change the figures are sent again. So a reader that gets nothing for a
+longer time can tell that the server hangs.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _EVERY: Final = 0.25
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 _LONGEST: Final = 20
-"""The number of checks without a change, 5 s of them, after which the figures are sent."""
+"""The number of checks without a change after which the figures are sent again. So many checks take 5 s."""
 _MOST: Final = 16
-"""Readers at once."""
+"""The largest number of readers at the same time."""
 _SHOWN: Final = 200
-"""The largest number of faults, and of held messages, in one answer."""
+"""The largest number of faults in one answer, and the largest number of held messages."""
 
 
 def _figures(control: Control) -> dict[str, Any]:
@@ -134,8 +135,9 @@ ROUTES: Final = (
         "GET",
         "/armed",
         _armed,
-        f"Everything that is armed between clients and the server: the first {_SHOWN} of each kind.",
-        answer="Faults, chaos, holds and held messages, the number of each, and the server's time.",
+        f"The faults, chaos, holds, held messages and endpoints of the server: the first {_SHOWN} of each "
+        "kind.",
+        answer="The objects, the numbers of all faults, holds and held messages, and the server's time.",
         needs_history=False,
     ),
 )

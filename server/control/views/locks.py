@@ -1,7 +1,8 @@
-"""Locks, elections, queues and other directories of known libraries: who holds them, and who waits for whom.
+"""Locks, elections, queues and other directories of known libraries. The answers say who holds them, and who
+waits for whom.
 
 :mod:`..testing.directories` recognises a directory; this module searches the tree in turns. The answer says
-how many children there are, and how many were read.
+    how many children a directory has, and how many of them were read.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _SHOWN: Final = 200
-"""The largest number of holders, and of waiters, of one directory in the answer."""
+"""For each directory, the largest number of holders in the answer, and the largest number of waiters."""
 _PAST: Final = 20
 """The largest number of earlier holds in one answer."""
 _DATA: Final = 200
 """The largest number of bytes of a contender's data in the answer."""
 _MOST_WAITS: Final = 500
-"""The largest number of waits among which cycles are searched. In the worst case, when each session waits for
-all others, the search takes 60 ms."""
+"""The largest number of waits among which cycles are searched. The search takes 60 ms in the worst case. In
+this case each session waits for all other sessions."""
 
 
 def _locks(control: Control, ask: Ask) -> Response:

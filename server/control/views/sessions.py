@@ -61,8 +61,8 @@ async def _clients(control: Control, ask: Ask) -> Any:
 
 
 def _left(control: Control, session: Session) -> int | None:
-    """Return the remaining time of a session in ms; None if this server does not have it. For sessions that
-    are not local, only the leader of an ensemble has this time."""
+    """Return the remaining time of a session in ms. None if this server does not have this time: in an
+    ensemble only the leader has it, except for local sessions."""
     running = control.controls.running
     counting: Session | None = session
     if control.controls.ensemble is not None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PIECE: Final = 64 * 1024
 """The default number of bytes of data in one answer."""
 _LONGEST: Final = 2**20
-"""The largest number, which takes 5 ms."""
+"""The largest number of bytes of data in one answer. An answer of this size takes 5 ms."""
 LINES: Final = {"content-type": "application/x-ndjson", "cache-control": "no-store"}
 """The headers of an answer that is sent line by line."""
 _ZXIDS: Final = ("czxid", "mzxid", "pzxid")
@@ -131,7 +131,7 @@ def _search(control: Control, ask: Ask) -> Response:
 
 
 async def _found(control: Control, values: Any, limit: int, send: Send) -> None:
-    """Send a line for each found znode, and a line that says how many were searched."""
+    """Send a line for each found znode. The last line says how many znodes were searched."""
     in_names, in_data = values.get("in") != "data", values.get("in") in ("data", "both")
     text = values["text"].lower()
     raw, whole_path = values["text"].encode(), "/" in text

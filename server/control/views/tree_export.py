@@ -1,16 +1,17 @@
-"""The export of a subtree to a file, and the import, in the format that ``pyzk dump`` writes and ``pyzk
-load`` reads.
+"""The export of a subtree to a file, and the import of such a file. The format is the format that ``pyzk
+dump`` writes and ``pyzk load`` reads.
 
-* Export: the znodes at and below a path, parents first. Each znode is a line of JSON, with its ACL and the
-  digests in it. The znodes are counted before they are sent: at most 100,000 znodes with 32 MiB of data.
-  Znodes are counted and sent in turns. If the tree changes meanwhile, the export may be a tree that never
-  existed.
-* Import: the lines of such a file, as many as fit into one request. All lines are read before a znode is
+* Export: the znodes at and below a path, parents first. Each znode is a line of JSON. The line contains the
+  ACL with its digests. The znodes are counted before they are sent: at most 100,000 znodes with 32 MiB of
+  data. Znodes are counted and sent in turns. If the tree changes meanwhile, the export may be a tree that
+  never existed.
+* Import: a request has as many lines of such a file as fit into it. All lines are read before a znode is
   written. Then each turn writes 50 znodes as one transaction. ACLs are not checked.
-* A znode that exists with the same data stays. If it has other data, the import ends there, or replaces the
-  data if the request says so. Earlier writes stay. Its ACL always stays.
+* If a znode of the file exists with the same data, nothing is written. If the znode exists with other data,
+  the import ends, or it replaces the data if the request says so. If the import ends, the znodes that were
+  written before remain. The ACL of an existing znode is never changed.
 * Ephemerals are left out because they belong to sessions. ``/zookeeper`` is left out because each server has
-  its own.
+  its own ``/zookeeper``.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _MOST: Final = 100_000
-"""The largest number of znodes of an export. They make some 10 MB of lines, which a browser keeps in
-memory."""
+"""The largest number of znodes of an export. So many znodes make about 10 MB of lines, which a browser keeps
+in memory."""
 _LARGEST: Final = 32 * 2**20
 """The largest number of bytes of data of an export."""
 _STEP: Final = 50
-"""The number of znodes that are written at once, which takes 1 ms."""
+"""The number of znodes that are written in one transaction. This takes 1 ms."""
 
 
 async def _export(control: Control, ask: Ask) -> Response:

@@ -1,8 +1,9 @@
 """Long reads that run in turns, so that no client waits for them.
 
-* A function that reads many objects calls :meth:`Turns.pause` between them. After each 5 ms of work other
-  tasks run, which serve clients. Therefore an answer may mix the states of several moments.
-* A collection may change between two turns, so its names are listed first, which takes 3 ms for 300,000.
+* A function that reads many objects calls :meth:`Turns.pause` between them. After each 5 ms of work, the
+  tasks that serve clients run. So the tree may change during the read, and an answer may mix the states of
+  several moments.
+* A collection may change between two turns. So its names are listed first. For 300,000 names this takes 3 ms.
 * An answer has the first objects in the order of their names, and says whether there are more.
 """
 
@@ -24,7 +25,7 @@ from ...testing.tree_io import Node, walk
 T = TypeVar("T")
 
 _CHUNK = 2000
-"""The number of names that are read between two pauses, which takes at most 1 ms."""
+"""The number of names that are read between two pauses. To read so many names takes at most 1 ms."""
 
 
 class Turns:
@@ -34,7 +35,7 @@ class Turns:
         self._end = time.perf_counter() + SLICE
 
     async def pause(self) -> None:
-        """Let other tasks run, if the turn is over."""
+        """Let other tasks run if this turn has taken its time."""
         if time.perf_counter() >= self._end:
             await trio.lowlevel.checkpoint()
             self._end = time.perf_counter() + SLICE
@@ -58,9 +59,9 @@ async def first_names(
     *,
     after: str = "",
 ) -> tuple[list[str], bool]:
-    """Return the first names in their order, and whether there are more.
+    """Return the first names in their order, and whether there are more names.
 
-    :param lists: all names. A name can be in several lists.
+    :param lists: all names. The same name can be in several lists.
     :param wanted: whether a name counts.
     :param after: only names after this one.
     """
@@ -81,7 +82,7 @@ async def first_names(
 
 
 async def read(tree: DataTree, path: str, turns: Turns) -> dict[str, Node]:
-    """Return the result of :func:`.tree_io.read`, read and sorted in turns."""
+    """Do what :func:`.tree_io.read` does, in turns."""
     chunks: list[list[tuple[str, str, Znode]]] = [[]]
     for at, node in walk(tree, path):
         reserved = f"{at}/".startswith(f"{tree_io.RESERVED}/")

@@ -1,18 +1,18 @@
 """The watches of the clients, and the watches that can never fire.
 
-A watch ends with its connection, so no watch waits for a client that has left. These watches can still never
-fire, unless the named conditions change:
+A watch ends with its connection, so no watch waits for a client that has left. The following watches can
+never fire, unless the described state changes:
 
-1. The znode exists, and its watcher may not read it: the server sends events only to clients that may
-   (semantics.md section 10.4). A one-shot watch ends without an event. Recursive watches are never reported,
-   because each znode below has its own ACL.
+1. The znode exists, and its watcher has no permission to read the znode. The server sends events only to
+   clients that have this permission (semantics.md section 10.4). In this case a one-shot watch ends without
+   an event. Recursive watches are never reported, because each znode below the path has its own ACL.
 2. The znode does not exist, and the nearest znode above it is an ephemeral, which cannot have children.
-3. The znode does not exist, its name ends with a number, and the counter of its parent has passed that
-   number. No sequential create makes this name again (section 6). The watch can also never fire if this is
-   true of a missing znode above the path. A contender of a lock leaves such a watch behind if it calls exists
-   for its predecessor when the predecessor is already deleted.
+3. The znode does not exist and its name ends with a number, but the counter of its parent is already higher.
+   So no sequential create makes this name again (section 6). The same is reported if a missing znode above
+   the path has such a name. For example, a contender of a lock sets such a watch if it calls exists for its
+   predecessor after the predecessor was deleted.
 
-No other watch is reported: any other missing znode may be created.
+No other watch is reported, because all other missing znodes can still be created.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _NUMBER: Final = re.compile("[0-9]{10}$")
 
 
 def why_never(engine: Engine, path: str, watcher: Any, data: int) -> str | None:
-    """Explain why a watch can never fire now; None if it can.
+    """Explain why a watch can never fire. None if the watch can fire.
 
-    :param data: the watcher's modes in the data registry.
+    :param data: the modes of the watcher in the registry of data watches.
     """
     tree, node = engine.tree, engine.tree.find(path)
     if node is not None:
@@ -59,7 +59,8 @@ def why_never(engine: Engine, path: str, watcher: Any, data: int) -> str | None:
 
 
 def watch_form(engine: Engine, path: str, watcher: Any, data: int, child: int) -> dict[str, Any]:
-    """Return the kinds of a watcher's watches at a path, from its modes in the two registries."""
+    """Return the kinds of a watcher's watches at a path. The arguments are the modes of the watcher in the
+    two registries."""
     kinds = []
     if data & STANDARD:
         # of a znode that is not there, it waits for the creation

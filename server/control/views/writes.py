@@ -1,5 +1,5 @@
-"""Single writes like the writes of a client, with the version that the writer has seen. ACLs are not
-checked."""
+"""Single writes like the writes of a client. A write can require the version that the writer has seen. ACLs
+are not checked."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def _version(ask: Ask) -> int:
 
 
 def _commit(control: Control, path: str, operation: MultiOp, owner: int = 0) -> Any:
-    """Execute a write after all requests that clients have already sent. On return the write's events have
-    been sent."""
+    """Execute a write after all requests that clients have sent before it. At the return, the events of the
+    write have been sent."""
     validate_path(path)
     running = control.controls.running
     running.server.receive()
