@@ -60,9 +60,10 @@ class Session(TaskWrapper, of=TrioSession):
         """Return the time, in seconds by ``loop.time()``, before which the session cannot have ended.
         Without a session the time is minus infinity.
 
-        Only answers of the leader of an ensemble extend it: answers to handshakes, to writes and to ``sync``,
-        but not to pings and reads. With :meth:`.ZooKeeper.keep_lease` the client sends the requests that this
-        needs. Leave a margin for clocks that differ: 10 % of the session timeout (docs/lease.md).
+        Only answers of the leader of an ensemble extend this time: answers to handshakes, to writes and to
+        ``sync``, but not to pings and reads. After :meth:`.ZooKeeper.keep_lease` the client sends the
+        requests that extend this time. Leave a margin for clocks that differ: 10 % of the session timeout
+        (docs/lease.md).
         """
         return self._look_if_open(self._trio.lease_deadline)
 

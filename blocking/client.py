@@ -46,12 +46,12 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
     Each method that sends a request can raise, in addition to the errors in its docstring:
 
     * :class:`ConnectionLossError`: the connection was lost. For a write, ``sent`` says whether the write may
-      have been applied. A read fails only if the client had no server for the length of the session timeout;
-      before that the client repeats it.
+      have been applied. The client repeats a read until the read is answered. A read fails only if the client
+      had no server for the length of the session timeout.
     * :class:`SessionExpiredError` and :class:`ClosingError`.
     * :class:`BadArgumentsError`: an argument cannot be sent. Nothing was sent.
-    * :class:`UnimplementedError`: the server is older than the docstring says. A method without such a
-      sentence needs a server of release 3.5 or later.
+    * :class:`UnimplementedError`: the server is older than the release in the docstring of the method. If the
+      docstring has no release, the method needs release 3.5 or later.
 
     If a call is cancelled, its request is withdrawn unless the request has left the client. A request that
     has left the client is executed.
@@ -74,7 +74,8 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
 
     @property
     def server(self) -> Host | None:
-        """The server of the present connection, or of the last one; None before the first connection."""
+        """The server of the present connection, or of the last connection; None before the first
+        connection."""
         return self._wrap(self._trio.server)
 
     @property
@@ -106,8 +107,8 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
         """Replace the list of servers.
 
         The client may move to another server and keeps its session, so that each server gets its share of the
-        clients. It decides by the probability rule of the Java client. It moves when all requests in flight
-        are answered, so no request is lost.
+        clients. The client decides by the probability rule of the Java client. The client moves when all
+        requests in flight are answered, so no request is lost.
 
         :param hosts: ``host:port,host:port`` or ``srv+zk://name``, as for :func:`.connect`.
         :raises BadArgumentsError: a host is malformed; or there is a chroot, and it is not the chroot of this
@@ -143,15 +144,15 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
         """Create a znode and return its path. The path of a sequential znode ends in the number from the
         server.
 
-        :param data: None for data that is null, which reads as None and not as ``b""``.
-        :param make_parents: create missing parents, persistent and with the same ACL.
+        :param data: the data; None for null data. A read of null data returns None, not ``b""``.
+        :param make_parents: whether missing parents are created, as persistent znodes with the same ACL.
         :param options: ``acl``, ``ephemeral``, ``sequential``, ``container``, ``ttl`` (seconds):
             see :class:`Create`.
         :raises NodeExistsError: the znode exists already.
-        :raises NoNodeError: the parent does not exist. With ``make_parents``: it was deleted again in each of
-            100 attempts.
+        :raises NoNodeError: the parent does not exist. With ``make_parents``, other clients have deleted the
+            parent again in each of 100 attempts.
         :raises NoChildrenForEphemeralsError: the parent is ephemeral.
-        :raises NoAuthError: the ACL of the parent does not allow it.
+        :raises NoAuthError: the ACL of the parent does not permit this operation.
         :raises InvalidACLError: the server does not accept the ACL.
         :raises ValueError: the options exclude each other.
         """
@@ -167,10 +168,10 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
         """Create a znode and its parents if they are missing. ``/`` means the chroot, which is created too.
 
         :param acl: the ACL of the znodes that are created; None gives everyone all permissions.
-        :param container: create containers.
+        :param container: whether the created znodes are containers.
         :raises NoNodeError: the server refuses a znode below ``/``, for example because of an injected fault.
         :raises NoChildrenForEphemeralsError: one of the parents is ephemeral.
-        :raises NoAuthError: the ACL of a parent does not allow it.
+        :raises NoAuthError: the ACL of a parent does not permit this operation.
         :raises InvalidACLError: the server does not accept the ACL.
         """
         return self._direct(self._trio.ensure_path, path, acl=acl, container=container)
@@ -178,24 +179,24 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
     def set(self, path: str, data: Data, *, version: int = -1) -> Stat:
         """Replace the data and return the new Stat.
 
-        :param data: None for data that is null, which reads as None and not as ``b""``.
+        :param data: the data; None for null data. A read of null data returns None, not ``b""``.
         :param version: the version that the data must have; -1 for any.
         :raises NoNodeError: there is no such znode.
         :raises BadVersionError: the data has another version.
-        :raises NoAuthError: the ACL does not allow it.
+        :raises NoAuthError: the ACL does not permit this operation.
         """
         return self._direct(self._trio.set, path, data, version=version)
 
     def delete(self, path: str, *, version: int = -1, recursive: bool = False) -> None:
         """Delete a znode.
 
-        :param version: the version that its data must have; -1 for any.
-        :param recursive: first delete all znodes below. This is not a transaction: other clients see the
-            steps.
+        :param version: the version that the data of the znode must have; -1 for any.
+        :param recursive: whether all znodes below the znode are deleted first. This is not a transaction:
+            other clients see the steps.
         :raises NoNodeError: there is no such znode.
-        :raises NotEmptyError: it has children.
-        :raises BadVersionError: its data has another version.
-        :raises NoAuthError: the ACL of the parent does not allow it.
+        :raises NotEmptyError: the znode has children.
+        :raises BadVersionError: the data of the znode has another version.
+        :raises NoAuthError: the ACL of the parent does not permit this operation.
         """
         return self._request(self._trio.delete, path, version=version, recursive=recursive)
 
@@ -206,7 +207,7 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
         :raises NoNodeError: there is no such znode.
         :raises BadVersionError: the ACL has another version.
         :raises InvalidACLError: the server does not accept the ACL.
-        :raises NoAuthError: the present ACL does not allow it.
+        :raises NoAuthError: the present ACL does not permit this operation.
         """
         return self._direct(self._trio.set_acl, path, acl, version=version)
 
@@ -249,7 +250,7 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
         """Read the data and the Stat. Data that is null on the server is None, and empty data is ``b""``.
 
         :raises NoNodeError: there is no such znode.
-        :raises NoAuthError: the ACL does not allow it.
+        :raises NoAuthError: the ACL does not permit this operation.
         """
         return self._direct(self._trio.get, path)
 
@@ -271,7 +272,7 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
         """Read the names of the children, in no particular order.
 
         :raises NoNodeError: there is no such znode.
-        :raises NoAuthError: the ACL does not allow it.
+        :raises NoAuthError: the ACL does not permit this operation.
         """
         return self._direct(self._trio.get_children, path)
 
@@ -304,7 +305,7 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
         """Read the number of znodes below a path, at all depths. Server 3.6 or later.
 
         :raises NoNodeError: there is no such znode.
-        :raises NoAuthError: the ACL does not allow it.
+        :raises NoAuthError: the ACL does not permit this operation.
         """
         return self._direct(self._trio.get_all_children_number, path)
 
@@ -328,7 +329,7 @@ class ZooKeeper(ThreadWrapper, of=TrioZooKeeper):
     def get_config(self) -> tuple[Data, Stat]:
         """Read the configuration of the ensemble and its Stat.
 
-        :raises NoAuthError: the ACL does not allow it.
+        :raises NoAuthError: the ACL does not permit this operation.
         """
         return self._direct(self._trio.get_config)
 

@@ -27,7 +27,7 @@ class Watch(ThreadWrapper, of=TrioWatch):
     :ivar path: the znode that is watched.
     :ivar prefix: the chroot, ``""`` for none.
     :ivar server_path: the path of the znode at the server.
-    :ivar event: the event with which it fired; None until then.
+    :ivar event: the event with which the watch fired; None before that.
     :ivar cancelled: whether the watch was cancelled before it fired.
     :raises BadArgumentsError: the path is malformed.
     """
@@ -71,7 +71,7 @@ class Watch(ThreadWrapper, of=TrioWatch):
 class WatchStream(ThreadWrapper, of=TrioWatchStream):
     """The events of a persistent watch, as an iterator.
 
-    A :class:`Missed` means that some changes may not be reported: read again what you follow. It comes
+    A :class:`Missed` means that some changes may not be reported: read again what you follow. A Missed comes
 
     * after a reconnect and at the start of a new session;
     * in place of all unread events, when more than ``buffer`` events are unread, or when the paths of the

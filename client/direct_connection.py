@@ -85,7 +85,7 @@ class DirectCaller(Protocol):
     """A thread that makes calls. Its methods are called in the loop of the source."""
 
     def offer(self, source: ConnectionSource) -> None:
-        """Offer a connection: the loop hands it over when the loop waits next."""
+        """Offer a connection: the loop hands the connection over when the loop waits next."""
 
     def withdraw(self, source: ConnectionSource) -> None:
         """Forget an offer."""
@@ -93,7 +93,7 @@ class DirectCaller(Protocol):
     def ended(self, direct: DirectConnection, under_way: bool) -> None:
         """Learn that the loop has taken its connection back.
 
-        :param under_way: whether it continues an exchange.
+        :param under_way: whether the loop continues an exchange.
         """
 
 
@@ -110,7 +110,7 @@ class Exchange:
     :ivar claim: a list that is empty after the thread or the loop has concluded the exchange.
     :ivar sent_at: the time of the last sent bytes, in seconds by ``time.monotonic()``; ``received_at`` is the
         time of the last received bytes.
-    :ivar code: the error code of the reply; ``zxid``: its zxid.
+    :ivar code: the error code of the reply; ``zxid`` is the zxid of the reply.
     """
 
     __slots__ = (
@@ -143,7 +143,7 @@ class Exchange:
 
     @property
     def answered(self) -> bool:
-        """True if the whole reply has come, and no other bytes."""
+        """True if the bytes that have come are exactly the reply."""
         outcomes = self.outcomes
         if len(outcomes) != 2 or type(outcomes[1]) is not bytes or len(outcomes[1]) < _REPLY.size:
             return False
@@ -152,7 +152,7 @@ class Exchange:
 
     @property
     def unsent(self) -> bytes:
-        """The part of the request that the kernel has not taken."""
+        """The part of the request that the kernel has not accepted."""
         return b"" if self.failed else self.frame[self.outcomes[0] :]
 
     @property
@@ -166,7 +166,7 @@ class Exchange:
         return bool(self.outcomes) and isinstance(self.outcomes[-1], OSError)
 
     def take_claim(self) -> bool:
-        """Return whether this side is the first one that takes the claim."""
+        """Take the claim. Returns False if the other side has taken the claim before."""
         try:
             self.claim.pop()
         except IndexError:
@@ -179,11 +179,11 @@ class DirectConnection:
 
     :param sock: the socket of the connection; it never waits.
     :param xid: the number of the last request.
-    :param request_limit: the size of the largest request, in bytes; ``reply_limit``: the size of the largest
-        reply, in bytes.
+    :param request_limit: the size of the largest request, in bytes; ``reply_limit`` is the size of the
+        largest reply, in bytes.
     :ivar fileno: the file descriptor of the socket.
     :ivar direct_caller: the thread that has the connection.
-    :ivar reader: the object that the direct caller waits with; set by the direct caller.
+    :ivar reader: the object with which the direct caller waits for bytes; set by the direct caller.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class DirectConnection:
         """Send a request.
 
         :param adopt: called in the loop if the loop continues the exchange.
-        :raises TakenError: nothing was sent, and the loop must send it.
+        :raises TakenError: nothing was sent, and the loop must send the request.
         """
         if len(request.body) + REQUEST_HEADER_SIZE > self._request_limit or self._open is not None:
             raise TakenError

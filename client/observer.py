@@ -93,7 +93,8 @@ class Reporter:
     :param own: the observer of the client itself.
     :param observer: the user's observer, which also gets requests.
     :ivar observer: the user's observer; None if there is none, and requests need not be followed.
-    :ivar server: the server of the present connection, or of the last one; None before there was any.
+    :ivar server: the server of the present connection, or of the last connection; None before the first
+        connection.
     """
 
     def __init__(

@@ -114,7 +114,7 @@ class Taskless:
 
     @property
     def request(self) -> Request[Any] | None:
-        """The request that it waits for; None if it does not wait."""
+        """The request for which the coroutine waits; None if the coroutine does not wait."""
         return self._waits_for.request if self._waits_for is not None else None
 
     def close(self) -> None:

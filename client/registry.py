@@ -13,9 +13,9 @@ The reasons for the rules of the registry:
   end a recursive one. Therefore a request for the lesser mode is not sent to the server. The user of the
   lesser mode gets the events of the greater watch. A recursive watch has no CHILD events. The registry makes
   the CHILD events of the path from the events of the children.
-* The same servers cannot remove a persistent watch alone (they do not know the watcher types 4 and 5).
-  Therefore a persistent watch is removed together with all other watches of its path, when the path has no
-  more users.
+* Servers 3.6 to 3.8 do not support the watcher types 4 and 5, and so cannot remove a persistent watch alone.
+  Therefore the client removes a persistent watch together with all other watches of its path, when the path
+  has no more users.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Watcher(Protocol):
     """A local user of a watch."""
 
     def deliver(self, event: WatchEvent | Missed) -> None:
-        """Take an event. Its path is the path at the server."""
+        """Take an event. The path of the event is the path at the server."""
 
     def end(self, error: Exception) -> None:
         """Called when no more events will come."""
@@ -114,7 +114,7 @@ class _Path:
     :ivar users: the users whose watches are armed.
     :ivar reserved: the kinds of the watches with requests in flight.
     :ivar superfluous: whether the server may have more watches at this path than the users need.
-    :ivar recursive: whether the server has a recursive watch here.
+    :ivar recursive: whether the server has a recursive watch at this path.
     """
 
     users: dict[WatchKind, list[Watcher]] = attrs.Factory(dict)

@@ -86,12 +86,12 @@ class SessionData:
         return self.xid
 
     def reset(self) -> None:
-        """Forget the session: the next handshake asks for a new one."""
+        """Forget the session: the next handshake requests a new session."""
         self.session_id, self.password, self.last_zxid = 0, NO_PASSWORD, 0
         self.lease.ended()
 
     @property
     def acknowledgement_due(self) -> float:
-        """The time at which the client gives up the connection if the server has answered no later message,
-        in the caller's time."""
+        """The time (by the caller's clock) at which the client gives up the connection, unless the server
+        answers another message before."""
         return self.lease.acknowledged + self.timeout
