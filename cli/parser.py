@@ -51,8 +51,8 @@ def _new_data(add: Add, what: str) -> None:
 def _ls(add: Add) -> None:
     _path(add, default="/")
     add("-R", "--recursive", action="store_true", help="everything below, by path")
-    add("-l", "--long", action="store_true", help="size, version, children, time of change and owner too")
-    add("--paths", dest="whole", action="store_true", help="whole paths instead of names")
+    add("-l", "--long", action="store_true", help="show size, version, children, time of change, owner")
+    add("--paths", dest="whole", action="store_true", help="show whole paths instead of names")
 
 
 def _tree(add: Add) -> None:
@@ -85,7 +85,12 @@ def _create(add: Add) -> None:
         help="create an ephemeral; it exists until pyzk is interrupted",
     )
     add("-s", "--sequential", action="store_true", help="the server appends a number of ten digits")
-    add("-c", "--container", action="store_true", help="the server deletes the znode after its last child")
+    add(
+        "-c",
+        "--container",
+        action="store_true",
+        help="the server deletes the znode after the last child of the znode is deleted",
+    )
     add(
         "--ttl",
         metavar="TIME",
@@ -140,7 +145,7 @@ def _find(add: Add) -> None:
     add("--older", metavar="TIME", type=duration, help="not changed for 90s, 5m, 2h, 1d")
     add("--newer", metavar="TIME", type=duration, help="changed within")
     add("--empty", action="store_true", help="without data and without children")
-    add("-l", "--long", action="store_true", help="size, version, children, time of change and owner too")
+    add("-l", "--long", action="store_true", help="show size, version, children, time of change, owner")
 
 
 def _cp(add: Add) -> None:
@@ -212,7 +217,14 @@ def _load(add: Add) -> None:
 def _inspect(add: Add) -> None:
     add("file", metavar="FILE", help="a snapshot, a log, or a data directory")
     _path(add, default="/", help="the top of the shown part of a tree")
-    add("--sums", metavar="DEPTH", type=number, nargs="?", const=1, help="znodes and bytes of each subtree")
+    add(
+        "--sums",
+        metavar="DEPTH",
+        type=number,
+        nargs="?",
+        const=1,
+        help="show the number of znodes and bytes of each subtree",
+    )
     add("--largest", metavar="N", type=number, help="the znodes with the most data")
     add("--history", metavar="ZNODE", help="the transactions in the logs that concern this znode")
 
@@ -223,7 +235,7 @@ def _nothing(add: Add) -> None:
 
 def _locks(add: Add) -> None:
     _path(add, default="/")
-    add("--all", action="store_true", help="groups, queues and barriers too, and empty directories")
+    add("--all", action="store_true", help="show groups, queues, barriers and empty directories too")
     add("--check", action="store_true", help="exit with status 1 if there is a deadlock or a remark")
     help = "delete the znodes of the holders of the lock PATH, after a question"
     add("--break", dest="breaks", action="store_true", help=help)
@@ -256,7 +268,7 @@ def _selected(add: Add) -> None:
 
 def _trace(add: Add) -> None:
     _selected(add)
-    add("--server", metavar="N", type=number, help="in an ensemble: only entries of this server")
+    add("--server", metavar="N", type=number, help="in an ensemble: show only entries of this server")
     add("-n", "--count", metavar="N", type=number, help="end after this number of lines")
 
 
@@ -266,10 +278,10 @@ def _timeline(add: Add) -> None:
         "--since",
         metavar="TIME",
         type=duration,
-        help="only entries after this time since the server's start, by its clock: 90, 5m",
+        help="show only entries later than this time after the server's start, by the server's clock: 90, 5m",
     )
     add("--limit", metavar="N", type=number, help="the largest number of lines; the last ones are shown")
-    add("--pings", action="store_true", help="pings too")
+    add("--pings", action="store_true", help="show pings too")
 
 
 def _advise(add: Add) -> None:
@@ -313,7 +325,7 @@ def _advance(add: Add) -> None:
 
 
 def _fault(add: Add) -> None:
-    add("what", choices=["set", "list", "rm"], help="plan a fault, list all faults, end some")
+    add("what", choices=["set", "list", "rm"], help="plan a fault, list all faults, or end faults")
     add("numbers", metavar="NUMBER", nargs="*", help="with rm: the numbers of the faults, or all")
     _selected(add)
     add("--nth", metavar="N", type=number, help="the first matching request to affect (default: 1)")
@@ -389,7 +401,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "load": Verb("create the znodes of a dump", "copying:load", _load),
     "inspect": Verb("show the content of the files of a server", "inspecting:inspect", _inspect),
     "sessions": Verb("show sessions, their clients and ephemerals", "servers:sessions", _nothing),
-    "locks": Verb("show locks and the like: who holds them, and who waits for whom", "locks:locks", _locks),
+    "locks": Verb(
+        "show locks and other recipes: who holds them, and who waits for whom", "locks:locks", _locks
+    ),
     "health": Verb("exit with 0 if a server serves", "servers:health", _health),
     "exec": Verb("run a command beside a fresh pyzk-server", "executing:execute", _exec),
     "trace": Verb("follow every request and reply, on a pyzk-server", "control:trace", _trace),
@@ -399,13 +413,15 @@ VERBS: Final[Mapping[str, Verb]] = {
         "end a session, as if its timeout had passed, on a pyzk-server", "control:expire", _session
     ),
     "pause": Verb(
-        "cut off one client or all clients without a sign to them, on a pyzk-server",
+        "cut off one client or all clients, without notice to the clients, on a pyzk-server",
         "control:pause",
         _session_or_all,
     ),
     "resume": Verb("end a pause, on a pyzk-server", "control:resume", _session_or_all),
     "endpoint": Verb(
-        "add an address for some clients, and cut them off, on a pyzk-server", "control:endpoint", _endpoint
+        "add an address for some clients, and cut off these clients, on a pyzk-server",
+        "control:endpoint",
+        _endpoint,
     ),
     "advance": Verb("advance the clock of a pyzk-server", "control:advance", _advance),
     "fault": Verb("make certain requests fail, on a pyzk-server", "control:fault", _fault),

@@ -222,7 +222,7 @@ async def _look_at(host: Host, ssl_context: ssl.SSLContext | None) -> dict[str, 
 
 
 async def _problem(context: Context) -> str:
-    """Return the reason why the servers do not serve a client; empty if they serve a client."""
+    """Return the reason why the servers do not serve a client; empty if the servers serve a client."""
     try:
         async with context.connect() as zk:
             with trio.fail_after(context.options.connect_timeout):

@@ -151,7 +151,7 @@ class SnapshotReader:
 
     def nodes(self) -> Iterator[StoredNode]:
         """Yield the znodes, parents before children. The checksum is compared only after the last znode, so
-        do not trust the znodes earlier.
+        do not trust the znodes before the comparison.
 
         :raises FileError: the file is damaged.
         """

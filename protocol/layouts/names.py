@@ -18,7 +18,8 @@ class Library(enum.StrEnum):
     """The libraries and programs whose names are known."""
 
     CURATOR = "Curator"
-    """Curator. pyzk's contenders use the names of Curator by default, so they are included."""
+    """Curator. pyzk's contenders use the names of Curator by default, so this value includes pyzk's
+    contenders."""
     KAZOO = "kazoo"
     GO = "go-zookeeper"
     AIOZK = "aiozk"

@@ -3,7 +3,7 @@ connects.
 
 The rules:
 
-1. In an ensemble, each client first connects to a follower, and the next client to the next follower. No
+1. In an ensemble, each client first connects to a follower. The clients choose the followers in turn. No
    client begins at the leader, so the loss of the leader is the same for all clients.
 2. A client gets the addresses of all servers, and may shuffle them. So the server for an address is chosen
    only when the client tries the address. The first tried address leads to the server at which the client
