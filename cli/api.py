@@ -218,7 +218,7 @@ async def _told(context: Context, host: Host, patience: float) -> AsyncIterator[
 
 
 async def _explained(host: Host, ssl_context: ssl.SSLContext | None, verb: str) -> Failure:
-    """Return the reason why a server has closed a connection with HTTP."""
+    """Return the reason why a server has closed an HTTP connection."""
     version = await four_letter_words.version(host, ssl_context)
     if four_letter_words.OURS in version:
         text = f"{host} has closed the connection: it has ended, or has httpOnClientPort=false"

@@ -1,4 +1,4 @@
-"""A command as a child process, and the end of all processes that the command has started.
+"""Runs a command as a child process, and ends all processes that the command has started.
 
 The rules:
 

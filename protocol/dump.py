@@ -6,9 +6,9 @@
     {"path": "/jobs/1", "hex": "00ff", "acl": [{"scheme": "world", "id": "anyone", "perms": "r"}]}
 
 ``kind`` is ``persistent``, ``ephemeral``, ``container`` or ``ttl``. A missing ``kind`` means ``persistent``.
-An ephemeral has an ``owner``, the id of its session, and may have a ``timeout``, the timeout of the session
-in seconds. The kind ``ttl`` has a ``ttl`` in seconds. Data that is not UTF-8 is written as ``hex``. Null data
-is null. A znode without ``acl`` is open to everybody.
+An ephemeral has an ``owner``: the id of the session that owns the ephemeral. An ephemeral may also have a
+``timeout``: the timeout of this session in seconds. The kind ``ttl`` has a ``ttl`` in seconds. Data that is
+not UTF-8 is written as ``hex``. Null data is null. A znode without ``acl`` is open to everybody.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Paths of znodes: their rules (semantics.md section 3), and their parts.
 
-* The root is ``/``. Any other path starts with a slash and does not end with a slash. It has no empty
+* The root is ``/``. Any other path starts with a slash and does not end with a slash. The path has no empty
   component, and no component ``.`` or ``..``.
 * Like Java, the check looks at each UTF-16 code unit, not at whole characters.
 * The functions that split a path (:func:`parent`, :func:`name`, :func:`split`) check nothing.

@@ -138,7 +138,7 @@ def _walker(zk: ZooKeeper) -> Walker:
 async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> AsyncGenerator[Node, None]:
     """The tree of a server.
 
-    :param exact: refuse an ACL whose digests the server hides from this client.
+    :param exact: whether an ACL is refused if the server hides the digests of the ACL from this client.
     """
     async with walker.read(top, with_acl=with_acl) as znodes:
         async for znode in znodes:
@@ -155,7 +155,7 @@ async def _nodes(walker: Walker, top: str, with_acl: bool, exact: bool) -> Async
 
 
 def _is_hidden(entry: ACL) -> bool:
-    """Return whether the server has replaced a digest by an x."""
+    """Return whether the server hides the digest of an entry: it then sends ``x`` in place of the digest."""
     return entry.id.scheme == "digest" and (entry.id.id or "").endswith(":x")
 
 

@@ -48,7 +48,7 @@ _TOO_SHORT = IndexError, struct.error
 def record(cls: R) -> R:
     """Declare a record: a class with slots for its fields, and a compiled initializer, encoder and decoder.
 
-    attrs would compile 44 initializers at each start of a client or server, which takes 7 ms, although most
+    attrs would compile 44 initializers at each start of a client or server. This takes 7 ms, but most
     programs make few of these records.
     """
     names = tuple(vars(cls).get("__annotations__", ()))

@@ -15,8 +15,8 @@
         sweep(scenario)
 
 All clients send their requests to the server. So the server can hold the requests and handle them in any
-order. It can also inject at each request the faults that a network can cause. :mod:`.explore` has the rules,
-and :mod:`.faults` has the faults.
+order. The server can also inject at each request the faults that a network can cause. :mod:`.explore` has the
+rules, and :mod:`.faults` has the faults.
 """
 
 from __future__ import annotations

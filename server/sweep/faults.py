@@ -1,7 +1,7 @@
 """The faults of a sweep: each fault is a row of a table, and a function.
 
 A sweep tries only what a network, a paused client and a restart can do to a client of a real ZooKeeper. On
-demand it also tries the faults of two other kinds of servers. ClickHouse Keeper may give a client a new
+demand a sweep also tries the faults of two other kinds of servers. ClickHouse Keeper may give a client a new
 session in place of its old session. The other kind keeps no data after a restart. A session ends in the same
 way as at a real server: its client is cut off until the session has expired.
 """

@@ -81,7 +81,7 @@ def dependent(one: Footprint, other: Footprint) -> bool:
 
 
 def _told(marks: Iterable[Mark]) -> Iterator[Mark]:
-    """Yield the marks of the message that tells a client what a request has read or written."""
+    """Yield the marks of a message that reports to a client what a request has read or written."""
     for aspect, name, written in marks:
         yield f"told {aspect}", name, written
 
