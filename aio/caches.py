@@ -32,9 +32,9 @@ class Cache(Running, of=TrioCache):
     deleted at any time. Each cached znode shows a moment in the past. These moments differ, so the cache is
     not a snapshot. After the block the cache can still be read, but it does not change any more.
 
-    The cache uses one persistent watch. On servers before 3.6 it uses two one-shot watches for each znode. An
-    error of a read, for example :class:`NoAuthError`, cancels the block, and the block raises the error. A
-    selector can leave out a znode that cannot be read.
+    The cache uses one persistent watch. On servers before 3.6 the cache uses two one-shot watches for each
+    znode. An error of a read, for example :class:`NoAuthError`, cancels the block, and the block raises the
+    error. A selector can leave out a znode that cannot be read.
 
     :param depth: the number of cached levels below the znode; None means all levels.
     :param with_data: whether the data is cached. If False, only the Stats are cached.
@@ -135,8 +135,8 @@ class TreeCache(Cache, of=TrioTreeCache):
 
 
 class CacheEvents(TaskWrapper, of=TrioCacheEvents):
-    """The changes of a cache, as an async iterator. It begins with an event ADDED for each cached znode, and
-    ends with the block of the cache."""
+    """The changes of a cache, as an async iterator. The stream begins with an event ADDED for each cached
+    znode, and ends with the block of the cache."""
 
     _trio: TrioCacheEvents
 

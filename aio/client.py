@@ -118,8 +118,8 @@ class ZooKeeper(TaskWrapper, of=TrioZooKeeper):
 
     def view(self, path: str) -> ZooKeeper:
         """Return a client whose paths are relative to a znode of this client. Both clients have the same
-        connection and the same session. A view costs no request. It ends with this client: do not close the
-        view.
+        connection and the same session. A view costs no request. A view ends with this client: do not close
+        the view.
 
             jobs = zk.view("/app/jobs")
             await jobs.get("/a")  # the znode /app/jobs/a of zk

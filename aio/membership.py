@@ -78,7 +78,7 @@ class Party(Running, of=TrioParty):
 
     async def members(self) -> list[Member]:
         """List the members in the order of their names. This costs one request, and one more request for each
-        member. In ``"kazoo-shallow"`` it costs only one request."""
+        member. In ``"kazoo-shallow"`` a call costs only one request."""
         return await self._call(self._trio.members)
 
     def changes(self) -> Changes:
@@ -88,7 +88,7 @@ class Party(Running, of=TrioParty):
 
 
 class Changes(TaskWrapper, of=TrioChanges):
-    """The changes of a party, as an async iterator. It has a watch only while a task waits for the next
+    """The changes of a party, as an async iterator. A watch exists only while a task waits for the next
     change."""
 
     _trio: TrioChanges
@@ -247,8 +247,8 @@ class Partitioner(Running, of=TrioPartitioner):
 
     :param items: the items, which must be valid names of znodes. With n members, each member gets every nth
         item of the sorted items.
-    :param id: the id of this member. No other member may have the same id. If a process is restarted while
-        its old session still exists, it must wait for the end of that session.
+    :param id: the id of this member. No other member may have the same id. After a restart the member must
+        wait until the old session of its process has ended.
     :param settle: the time in seconds without a change of the members before the items are divided.
     :param margin: the time in seconds before the end of the lease at which an item is lost: see
         :class:`.Ownership`.

@@ -106,9 +106,8 @@ class Counter(TaskWrapper, Generic[N], of=TrioCounter):
         return await self._call(self._trio.compare_and_set, expected, value)
 
     async def reserve(self: Counter[int], count: int) -> range:
-        """Reserve the next ``count`` numbers. No two callers get the same number. If a reply is lost and it
-        is unknown whether the numbers were reserved, the call reserves the numbers after them. So some
-        numbers may be unused.
+        """Reserve the next ``count`` numbers. No two callers get the same number. If a lost reply leaves open
+        whether the numbers were reserved, the call reserves the next numbers. So some numbers may be unused.
 
         :raises ValueError: ``count`` is less than 1.
         :raises TypeError: the numbers are floats.

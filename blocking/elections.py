@@ -46,7 +46,7 @@ class LeaderElection(ThreadWrapper, of=TrioLeaderElection):
     When the leader is deposed, the block is cancelled before the server can elect another leader, and raises
     :class:`LockLost`. ``term.token`` grows from leader to leader.
 
-    :param id: the name that other clients see. It is the data of the candidate's znode, in UTF-8.
+    :param id: the name that other clients see. The name is the data of the candidate's znode, in UTF-8.
     :param layout: the library whose candidates see this candidate: see :data:`ElectionLayout`.
     :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.

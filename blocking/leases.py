@@ -23,9 +23,9 @@ class TimeLease(ThreadWrapper, of=TrioTimeLease):
         if lease.obtain():
             clean_up()
 
-    Use it for jobs that only one host should do, always the same host while this host runs. Sessions do not
-    matter: **the clocks of the clients decide** (trap E-54). So the clocks must agree. A job that takes
-    longer than the lease is not stopped. If you need stronger guarantees, use a :class:`.Lock`.
+    Use a time lease for jobs that only one host should do, always the same host while this host runs.
+    Sessions do not matter: **the clocks of the clients decide** (trap E-54). So the clocks must agree. A job
+    that takes longer than the lease is not stopped. If you need stronger guarantees, use a :class:`.Lock`.
 
     The layout is the layout of kazoo's NonBlockingLease: a znode ``lease_holder`` with JSON, and kazoo's lock
     on the path. The Go client cannot lock a path with such a znode.
@@ -79,7 +79,7 @@ class TimeLease(ThreadWrapper, of=TrioTimeLease):
         return self._call(self._trio.obtain)
 
     def release(self) -> None:
-        """Give the lease back before its end, if this holder has it. The method raises the errors of
+        """If this holder has the lease, give the lease back before its end. The method raises the errors of
         :meth:`obtain`."""
         return self._call(self._trio.release)
 

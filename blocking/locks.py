@@ -220,10 +220,10 @@ class SingleNodeLock(Acquirable[Grant], of=TrioSingleNodeLock):
 
     * There is no queue. The fastest contender gets the lock. A contender with a slow connection may wait for
       ever.
-    * Each release wakes all waiting contenders. All of them try to create the znode, and only one succeeds. A
-      failed create also costs the ensemble a write (trap E-63). N contenders cost N + N(N-1)/2 creates, at
-      most N + N(N-1)/2 lists, and at most N(N-1) events. N contenders of :class:`.Lock` cost 6N-2 requests
-      and 2N-1 events, or 5N-2 requests and N-1 events with ``monitor=False``.
+    * Each release wakes all waiting contenders. All waiting contenders try to create the znode, and only one
+      contender succeeds. A failed create also costs the ensemble a write (trap E-63). N contenders cost N +
+      N(N-1)/2 creates, at most N + N(N-1)/2 lists, and at most N(N-1) events. N contenders of :class:`.Lock`
+      cost 6N-2 requests and 2N-1 events, or 5N-2 requests and N-1 events with ``monitor=False``.
     * ``grant.fence()`` only checks that the znode exists. If an operator has deleted the znode, and another
       client has created it again, the check still succeeds. But the tokens of the two znodes differ.
 
@@ -285,10 +285,10 @@ class Semaphore(Acquirable[Grant], of=TrioSemaphore):
     :param limit: the number of leases.
     :param layout: the znodes of the semaphore. ``"curator"``: the znodes of Curator's
         InterProcessSemaphoreV2, ``<path>/locks`` and ``<path>/leases``. ``"kazoo"``: the znodes of kazoo's
-        Semaphore. There the leases are below the path, the gate is at ``<path>-__lock__``, and the limit is
-        the data of the path's znode, which is persistent. The two layouts do not see each other, so all users
-        of a path must use the same layout. Children of another layout are logged once. With ``"kazoo"`` each
-        of them takes up a lease, as in kazoo.
+        Semaphore. In this layout the leases are below the path, the gate is at ``<path>-__lock__``, and the
+        limit is the data of the path's znode, which is persistent. The two layouts do not see each other, so
+        all users of a path must use the same layout. Children of another layout are logged once. With
+        ``"kazoo"`` each of them takes up a lease, as in kazoo.
     :param limit_source: a shared value that holds the number of leases. While it has no value, ``limit`` is
         used. A higher limit takes effect at once. With a lower limit, no lease is granted until enough leases
         were released. ``layout="kazoo"`` does not permit this option, because its limit is fixed.

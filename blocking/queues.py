@@ -262,7 +262,7 @@ class DelayQueue(ItemQueue, of=TrioDelayQueue):
     :param options: see :class:`.QueueOptions`.
 
     The guarantees of delivery are the same as in :class:`.ClaimQueue`. A consumer sleeps until the first item
-    is due. It lists the items again when items are put or taken.
+    is due. The consumer lists the items again when items are put or taken.
     """
 
     _trio: TrioDelayQueue

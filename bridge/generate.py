@@ -80,8 +80,8 @@ class Side:
 
     :ivar head: the docstring of the package.
     :ivar waits: whether methods that wait are ``async def``.
-    :ivar base: the base of its classes; ``calls``: the object that its functions use, and ``room``: the
-        module of that object.
+    :ivar base: the base of the package's classes; ``calls`` is the object that the package's functions use,
+        and ``room`` is the module of that object.
     :ivar words: pairs of a pattern and its replacement, for docstrings.
     :ivar extras: the other exports of the package, by module.
     """
@@ -266,7 +266,8 @@ class Written:
         return name not in WRAPPED[cls]
 
     def _fields(self, cls: type, node: ast.ClassDef, module: ModuleType) -> Iterator[str]:
-        """Yield properties for the public fields: those of attrs, and those that ``__init__`` sets."""
+        """Yield properties for the public fields: the fields of attrs, and the fields that ``__init__``
+        sets."""
         found: dict[str, ast.expr | None] = {}
         for item in node.body:
             if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
@@ -560,7 +561,7 @@ def _type_of(value: ast.expr, parameters: dict[str, ast.expr | None]) -> ast.exp
 
 
 def _docstring(node: ast.stmt, source: str, side: Side, indent: int) -> str:
-    """Return the docstring of a class or a function, as it is written, without its indentation."""
+    """Return the docstring of a class or a function as it is written, but without indentation."""
     assert isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     if ast.get_docstring(node) is None:
         return ""

@@ -62,8 +62,8 @@ class CallQueue:
     """A queue of functions that another thread calls in order.
 
     A signal handler may post while its thread is within :meth:`post`. At that moment the thread may have
-    noted that it will wake the other thread, but may not have done it. The thread cannot continue until the
-    handler returns, so the handler wakes the other thread itself.
+    noted the wake-up of the other thread, but the other thread may not be woken yet. The thread cannot
+    continue until the handler returns, so the handler wakes the other thread itself.
 
     :param wake: makes the other thread call :meth:`open` soon; called once for all waiting posts.
     """
@@ -124,8 +124,8 @@ class Wakeup:
     """Wakes an event loop by a pipe that is read once: faster than ``TrioToken.run_sync_soon`` and
     ``call_soon_threadsafe``, which read until nothing is left.
 
-    There is no lock: an exception of a signal's handler could come just after a thread has taken it, and then
-    nobody would release it. A thread that rings holds a reference to the end of the pipe. So the end stays
+    There is no lock. If a signal's handler raised an exception just after a thread has taken a lock, nobody
+    would release the lock. A thread that rings holds a reference to the end of the pipe. So the end stays
     open until the thread has written, and the thread writes into no other file with the same number.
 
     :raises OSError: no file descriptor is left.

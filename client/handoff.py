@@ -52,7 +52,7 @@ class Handoff:
     :ivar asker: the thread that has made the last call; None if a direct connection is impossible for this
         thread.
     :ivar direct: the connection that is handed over now; None while the loop runs.
-    :ivar _regular: the thread that calls in sequence, the number of its calls, and the time of the last one.
+    :ivar _regular: the thread that calls in sequence, the number of its calls, and the time of the last call.
     :ivar _offering: the task that waits while the connection is offered.
     """
 

@@ -142,7 +142,7 @@ class HostCycle:
     * A round tries each server once, without pauses. The client waits for a random time between two rounds.
       The longest possible pause doubles with each round, from 0.05 s to 1 s.
     * A connection that has served long enough ends the round. When this connection is lost, a new round
-      begins, with its server as the last one.
+      begins. In this round the server of the lost connection is the last server.
 
     :ivar rounds: the number of rounds since a connection has served long enough.
     """
@@ -376,7 +376,8 @@ async def _servers_of_service(service: Host) -> list[Host]:
 
 
 async def list_servers(hosts: Iterable[Host]) -> list[Host]:
-    """Return the servers of a connect string: the servers that it names, or the servers of its SRV records.
+    """Return the servers of a connect string: the servers in the string, or the servers in the SRV records of
+    its name.
 
     :raises OSError: the look-up of the SRV records fails.
     """

@@ -63,8 +63,8 @@ def client_path(prefix: str, path: str) -> str:
 def as_bytes(data: bytes | None) -> bytes | None:
     """Convert data to bytes.
 
-    :raises TypeError: the data is neither bytes nor a buffer of bytes, so its length may not be its size in
-        bytes.
+    :raises TypeError: the data is neither bytes nor a buffer of bytes, so ``len(data)`` may not be the size
+        of the data in bytes.
     """
     if data is None or type(data) is bytes:
         return data
@@ -202,8 +202,8 @@ class Delete(_Versioned):
 
 
 class Check(_Versioned):
-    """A check that the znode exists and that its data has this version; -1 means any version. It can only be
-    part of a transaction."""
+    """A check that the znode exists and that its data has this version; -1 means any version. A check can
+    only be part of a transaction."""
 
     __slots__ = ()
     opcode = OpCode.CHECK

@@ -1,7 +1,7 @@
 """Waits for requests. Only this module connects tasks and requests.
 
-Most methods of the client wait only for requests. Such a coroutine needs no task:
-:class:`Taskless` runs it. Therefore the APIs for threads and for asyncio need no switch of tasks.
+Most methods of the client wait only for requests. Their coroutines need no task: :class:`Taskless` runs such
+a coroutine. Therefore the APIs for threads and for asyncio need no switch of tasks.
 """
 
 from __future__ import annotations

@@ -33,10 +33,11 @@ class Request(Generic[T]):
         operation. Any other exception means that the reply is malformed, and ends the connection.
     :ivar refusal: makes the error for a code of the server; None for the plain error of the code.
     :ivar retry: whether the request may be sent again after its reply was lost (reads).
-    :ivar sent: whether any connection has sent it: if so, it may have been applied.
+    :ivar sent: whether a connection has sent the request. If so, the request may have been applied.
     :ivar settled: whether the request has an outcome.
     :ivar error: the error of the request; None if there is none.
-    :ivar xid: its number on the present connection; 0 until this connection has sent it.
+    :ivar xid: the number of the request on the present connection; 0 until this connection has sent the
+        request.
     :ivar sent_at: the time at which the request was sent last, in seconds by the session's clock.
     :ivar give_up_at: the time at which the request fails without a connection, in seconds by the session's
         clock; None if there was a connection all the time.
@@ -87,8 +88,8 @@ class Request(Generic[T]):
     def on_settled(self, listener: Callable[[Any], object]) -> None:
         """Call ``listener(self)`` when the request is settled; at once if it is.
 
-        Listeners are called in order. They must not raise: an exception of a later call is logged, and the
-        other listeners are called.
+        Listeners are called in order. Listeners must not raise: an exception of a later call is logged, and
+        the other listeners are called.
         """
         if self.settled:
             listener(self)

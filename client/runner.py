@@ -29,7 +29,8 @@ from .observer import Reporter
 from .request import Request
 
 Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
-"""Opens a stream to a host name and a port. It raises OSError if that fails."""
+"""A function that opens a stream to a host name and a port. The function raises OSError if the connection
+fails."""
 
 _READ_SIZE = 64 * 1024
 """The number of bytes in one read. This is enough for hundreds of replies, so that few system calls are
@@ -59,9 +60,9 @@ class Runner:
     :ivar renews: whether a new session follows an expired one.
     :ivar on_end: called when the session has ended and no new session follows.
     :ivar _send_now: the method of the stream, if it can send without waiting.
-    :ivar _unsent: the bytes that the stream has not taken; the writer sends them first.
+    :ivar _unsent: the bytes that the stream has not accepted. The writer sends these bytes first.
     :ivar in_sequence: whether no more than one request was in flight when the last bytes came.
-    :ivar socket: the socket of the connection, if it is a plain one.
+    :ivar socket: the socket of the connection; None with TLS or with a connector of the user.
     :ivar handoff: hands the connection to callers in other threads.
     """
 

@@ -13,7 +13,7 @@ from .base.waiting import waiting_for
 
 
 class Barrier:
-    """A barrier at a path. It is closed while its znode exists.
+    """A barrier at a path. The barrier is closed while its znode exists.
 
         barrier = Barrier(zk, "/barriers/migration")
         await barrier.create()                          # one client stops the others

@@ -31,8 +31,8 @@ N = TypeVar("N", int, float)
 Missing = Literal["create", "raise"]
 
 _FIRST_PAUSE = 0.01
-"""The longest first pause in seconds after another client was faster. It is about the time of two requests,
-and it doubles each time."""
+"""The longest first pause in seconds after another client was faster. Two requests take about this time. The
+longest pause doubles each time."""
 _LONGEST_PAUSE = 1.0
 """The longest pause in seconds. With so much contention, longer waits cost less than more failed writes."""
 
@@ -133,9 +133,8 @@ class Counter(Generic[N]):
         return await self._change(lambda present: value if present == expected else None) is not None
 
     async def reserve(self: Counter[int], count: int) -> range:
-        """Reserve the next ``count`` numbers. No two callers get the same number. If a reply is lost and it
-        is unknown whether the numbers were reserved, the call reserves the numbers after them. So some
-        numbers may be unused.
+        """Reserve the next ``count`` numbers. No two callers get the same number. If a lost reply leaves open
+        whether the numbers were reserved, the call reserves the next numbers. So some numbers may be unused.
 
         :raises ValueError: ``count`` is less than 1.
         :raises TypeError: the numbers are floats.

@@ -70,7 +70,7 @@ class DoubleBarrier:
     part: every child except ``ready`` is a member. Members of kazoo delete ``ready`` when they *begin* to
     leave. A member of this recipe that has no connection during the whole time in which ``ready`` exists does
     not notice ``ready``, and keeps waiting. At the end of a round a member writes the data of ``path`` again,
-    unchanged. So it needs the permission to write it.
+    unchanged. So the member needs the permission to write the znode ``path``.
 
     :param parties: the number of members that must be there before the work begins.
     :param data: the data of the member's znode.

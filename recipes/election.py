@@ -66,7 +66,7 @@ class LeaderElection:
     When the leader is deposed, the block is cancelled before the server can elect another leader, and raises
     :class:`LockLost`. ``term.token`` grows from leader to leader.
 
-    :param id: the name that other clients see. It is the data of the candidate's znode, in UTF-8.
+    :param id: the name that other clients see. The name is the data of the candidate's znode, in UTF-8.
     :param layout: the library whose candidates see this candidate: see :data:`ElectionLayout`.
     :param options: :class:`.ElectionOptions`: ``parents``, ``acl``, ``suspended``, ``margin``,
         ``on_session_loss``, ``cleanup_grace``, ``on_revoke``, ``strategy``; see :class:`.Lock`.
@@ -163,8 +163,8 @@ class LeaderElection:
         return Latest(self.zk, self._first)
 
     async def _first(self) -> tuple[Contender | None, object, Watch]:
-        """Return the first candidate, a mark that identifies it, and a watch. The watch is on its znode;
-        without a candidate it waits for the first one."""
+        """Return the first candidate, a mark that identifies this candidate, and a watch. The watch is on the
+        znode of the candidate. Without a candidate the watch fires when a candidate comes."""
         zk, path = self.zk, self.path
         while True:
             try:

@@ -6,8 +6,9 @@ The rules:
   is known.
 * A marker is persistent, so it shows the result even after the session has ended.
 * A process that is killed before the deletion leaves its marker behind. Other clients that use the same
-  znodes delete the marker when it is one hour old. If the value was written after the marker, the server's
-  clock decides about the age. Otherwise a client must have seen the marker for one hour by its own clock.
+  znodes delete the marker one hour after its creation. If the value was written after the marker, the
+  server's clock decides about the age. Otherwise a client must have seen the marker for one hour by its own
+  clock.
 * A missing marker was either never created, or another client has deleted it. A note helps to distinguish the
   two cases without a clock. A client that deletes markers of other clients also writes the note: the largest
   czxid of these markers, in the znode ``swept`` beside the markers, in the same transaction. If the czxid of
@@ -49,7 +50,7 @@ _AT_ONCE = 500
 _NOTE = "swept"
 """The name of the znode with the largest czxid of the deleted markers."""
 _UNKNOWN = 2**63 - 1
-"""The zxid that replaces a note that cannot be read. It means that any marker may have been deleted."""
+"""The zxid that replaces a note that cannot be read. With this zxid any marker may have been deleted."""
 
 
 class Markers:

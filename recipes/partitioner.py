@@ -48,8 +48,8 @@ class Partitioner(Running):
 
     :param items: the items, which must be valid names of znodes. With n members, each member gets every nth
         item of the sorted items.
-    :param id: the id of this member. No other member may have the same id. If a process is restarted while
-        its old session still exists, it must wait for the end of that session.
+    :param id: the id of this member. No other member may have the same id. After a restart the member must
+        wait until the old session of its process has ended.
     :param settle: the time in seconds without a change of the members before the items are divided.
     :param margin: the time in seconds before the end of the lease at which an item is lost: see
         :class:`.Ownership`.

@@ -13,8 +13,8 @@ from ..errors import RecipeError
 class BackgroundWork:
     """Work in the background. The work begins at once, and only the end of the client can stop it.
 
-    :param work: the function that does the work. It may raise :class:`ZooKeeperError` and
-        :class:`RecipeError`; any other error is a bug, and ends the client.
+    :param work: the function that does the work. The function may raise :class:`ZooKeeperError` and
+        :class:`RecipeError`. Any other error is a bug, and ends the client.
 
     :ivar done: set when the work has ended.
     :ivar error: the error that the work raised; :class:`ClosingError` if the client was closed before the

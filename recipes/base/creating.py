@@ -188,8 +188,8 @@ async def create_identified(
 async def _submit(bound: Bound, operation: Operation[T], undo: Callable[[Created | None], object]) -> T:
     """Submit a create and wait for it.
 
-    :param undo: a function that is called if the wait is cancelled. Its argument is the created znodes, or
-        None if the reply was lost and znodes may have been created.
+    :param undo: a function that is called if the wait is cancelled. The argument of ``undo`` is the created
+        znodes, or None if the reply was lost and znodes may have been created.
     """
     bound.check()
     zk = bound.zk

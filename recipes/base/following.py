@@ -24,8 +24,8 @@ from .running import steady
 T = TypeVar("T")
 
 Read = Callable[[], Awaitable[tuple[T, object, Watch]]]
-"""A function that reads a value and watches it. It returns the value, its mark, and the watch. Two values
-with equal marks are the same value. If there is no value, the mark is None."""
+"""A function that reads a value and watches the value. The function returns the value, the mark of the value,
+and the watch. Two values with equal marks are the same value. If there is no value, the mark is None."""
 
 
 class Latest(Generic[T]):

@@ -54,7 +54,7 @@ def current_holder() -> object:
 
 def relied_on() -> list[Lapsing]:
     """Return the list of ownerships on which the blocks of the current task rely. Each block adds its
-    ownership at its beginning, and removes it at its end.
+    ownership to the list at the beginning of the block, and removes the ownership at the end.
 
     In plain trio each call returns a new list, which is not used.
     """

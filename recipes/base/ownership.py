@@ -73,7 +73,8 @@ class Ownership:
 
     :ivar lost: an event that is set when the ownership is lost; ``reason`` then has the reason.
     :ivar on_data: a function that is called with the data of the znode after a change; or None.
-    :ivar on_lost: functions that are called when the ownership is lost. They must not raise errors.
+    :ivar on_lost: functions that are called when the ownership is lost. These functions must not raise
+        errors.
     """
 
     def __init__(
@@ -124,8 +125,8 @@ class Ownership:
     # --- losing it ---------------------------------------------------------------------------------------
 
     def lose(self, error: Exception) -> None:
-        """Lose the ownership: cancel the blocks that rely on it. These blocks raise the error. Later calls do
-        nothing."""
+        """Lose the ownership: cancel the blocks that rely on the ownership. These blocks raise the error.
+        Later calls do nothing."""
         if self._error is None:
             self._error = error
             self.lost.set()

@@ -6,8 +6,8 @@ The rules:
   between, but never misses the last state.
 * A znode that was deleted and created again is reported as REMOVED and ADDED, never as CHANGED.
 * A path that was created and deleted before it was reported is left out.
-* If SYNCED or SUSPENDED occurs several times before it is reported, it is reported once, at the place of the
-  latest occurrence.
+* If SYNCED occurs several times before the stream reports it, the stream reports SYNCED once, at the place of
+  the latest occurrence. The same is true for SUSPENDED.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Source(Protocol):
 
 
 class CacheEvents:
-    """The changes of a cache, as an async iterator. It begins with an event ADDED for each cached znode, and
-    ends with the block of the cache."""
+    """The changes of a cache, as an async iterator. The stream begins with an event ADDED for each cached
+    znode, and ends with the block of the cache."""
 
     def __init__(self, source: Source, beginning: Iterable[str | CacheEventType]) -> None:
         self._source = source

@@ -19,7 +19,7 @@ class DualOwnership(Ownership):
     :param left: a list. :meth:`unguard` appends the watch on the second znode to it, if this watch has not
         fired.
 
-    :ivar other: the ownership on the second znode. It must be guarded too: see :func:`parts`.
+    :ivar other: the ownership on the second znode. This ownership must be guarded too: see :func:`parts`.
     """
 
     def __init__(

@@ -6,8 +6,8 @@ The rules:
   :func:`.contender.contend`.
 * Every block is a separate contender, even if several tasks use one object. With ``local_queue`` the tasks of
   one object take turns, and only one of them contends.
-* A task that already holds the lock and acquires it again would wait for itself. It gets :class:`Deadlock`,
-  or enters the lock again with ``reentrant``.
+* A task that already holds the lock and acquires it again would wait for itself. Such an acquire raises
+  :class:`Deadlock`. With ``reentrant`` the task enters the lock again instead.
 * :meth:`Lock.contenders` and :meth:`Lock.is_locked` read from the server at each call. No result is kept.
 """
 

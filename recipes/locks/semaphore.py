@@ -86,10 +86,10 @@ class Semaphore(Acquirable[Grant]):
     :param limit: the number of leases.
     :param layout: the znodes of the semaphore. ``"curator"``: the znodes of Curator's
         InterProcessSemaphoreV2, ``<path>/locks`` and ``<path>/leases``. ``"kazoo"``: the znodes of kazoo's
-        Semaphore. There the leases are below the path, the gate is at ``<path>-__lock__``, and the limit is
-        the data of the path's znode, which is persistent. The two layouts do not see each other, so all users
-        of a path must use the same layout. Children of another layout are logged once. With ``"kazoo"`` each
-        of them takes up a lease, as in kazoo.
+        Semaphore. In this layout the leases are below the path, the gate is at ``<path>-__lock__``, and the
+        limit is the data of the path's znode, which is persistent. The two layouts do not see each other, so
+        all users of a path must use the same layout. Children of another layout are logged once. With
+        ``"kazoo"`` each of them takes up a lease, as in kazoo.
     :param limit_source: a shared value that holds the number of leases. While it has no value, ``limit`` is
         used. A higher limit takes effect at once. With a lower limit, no lease is granted until enough leases
         were released. ``layout="kazoo"`` does not permit this option, because its limit is fixed.

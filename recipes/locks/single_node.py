@@ -94,7 +94,7 @@ class _Turns:
     """The turns of one client.
 
     :ivar of_path: the turns by path. All lock objects of a path share one turn, until no such object exists.
-    :ivar unsettled: the turns whose leftover is not deleted yet. They must exist longer than the lock
+    :ivar unsettled: the turns whose leftover is not deleted yet. These turns must exist longer than the lock
         objects.
     """
 
@@ -149,10 +149,10 @@ class SingleNodeLock(Acquirable[Grant]):
 
     * There is no queue. The fastest contender gets the lock. A contender with a slow connection may wait for
       ever.
-    * Each release wakes all waiting contenders. All of them try to create the znode, and only one succeeds. A
-      failed create also costs the ensemble a write (trap E-63). N contenders cost N + N(N-1)/2 creates, at
-      most N + N(N-1)/2 lists, and at most N(N-1) events. N contenders of :class:`.Lock` cost 6N-2 requests
-      and 2N-1 events, or 5N-2 requests and N-1 events with ``monitor=False``.
+    * Each release wakes all waiting contenders. All waiting contenders try to create the znode, and only one
+      contender succeeds. A failed create also costs the ensemble a write (trap E-63). N contenders cost N +
+      N(N-1)/2 creates, at most N + N(N-1)/2 lists, and at most N(N-1) events. N contenders of :class:`.Lock`
+      cost 6N-2 requests and 2N-1 events, or 5N-2 requests and N-1 events with ``monitor=False``.
     * ``grant.fence()`` only checks that the znode exists. If an operator has deleted the znode, and another
       client has created it again, the check still succeeds. But the tokens of the two znodes differ.
 

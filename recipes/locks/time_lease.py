@@ -2,8 +2,8 @@
 
 The rules:
 
-* A lease is a znode with the name of the holder and the end of the lease, as JSON. It does not end with a
-  session. It ends at this time, by the clocks of the clients.
+* A lease is a znode with the name of the holder and the end of the lease, as JSON. The lease does not end
+  with a session. The lease ends at the time in the znode, by the clocks of the clients.
 * A client changes the znode only while it holds a lock on the parent, and in one transaction with a check of
   this lock.
 * The holder may renew the lease before its end. Other clients may take the lease after its end.
@@ -48,8 +48,8 @@ _FORMAT = "%Y-%m-%dT%H:%M:%S"
 """The format of the end of a lease: UTC, in whole seconds."""
 
 _Change = Callable[[bytes | None, Stat | None], Operation[Any] | None]
-"""A function that makes the writing operation from the present data and Stat. It returns None if nothing must
-be written."""
+"""A function that makes the writing operation from the present data and Stat. The function returns None if
+nothing must be written."""
 
 
 def _now() -> datetime:
@@ -75,9 +75,9 @@ class TimeLease:
         if await lease.obtain():
             clean_up()
 
-    Use it for jobs that only one host should do, always the same host while this host runs. Sessions do not
-    matter: **the clocks of the clients decide** (trap E-54). So the clocks must agree. A job that takes
-    longer than the lease is not stopped. If you need stronger guarantees, use a :class:`.Lock`.
+    Use a time lease for jobs that only one host should do, always the same host while this host runs.
+    Sessions do not matter: **the clocks of the clients decide** (trap E-54). So the clocks must agree. A job
+    that takes longer than the lease is not stopped. If you need stronger guarantees, use a :class:`.Lock`.
 
     The layout is the layout of kazoo's NonBlockingLease: a znode ``lease_holder`` with JSON, and kazoo's lock
     on the path. The Go client cannot lock a path with such a znode.
@@ -127,7 +127,7 @@ class TimeLease:
         return await self._under_lock(self._obtain)
 
     async def release(self) -> None:
-        """Give the lease back before its end, if this holder has it. The method raises the errors of
+        """If this holder has the lease, give the lease back before its end. The method raises the errors of
         :meth:`obtain`."""
         await self._under_lock(self._release)
 

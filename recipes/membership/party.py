@@ -150,7 +150,7 @@ class Party(Running):
 
     async def members(self) -> list[Member]:
         """List the members in the order of their names. This costs one request, and one more request for each
-        member. In ``"kazoo-shallow"`` it costs only one request."""
+        member. In ``"kazoo-shallow"`` a call costs only one request."""
         try:
             names = await steady(self.zk, lambda: self.zk.get_children(self.path))
         except NoNodeError:
@@ -185,7 +185,7 @@ class Party(Running):
 
 
 class Changes:
-    """The changes of a party, as an async iterator. It has a watch only while a task waits for the next
+    """The changes of a party, as an async iterator. A watch exists only while a task waits for the next
     change."""
 
     def __init__(self, party: Party) -> None:

@@ -253,7 +253,8 @@ class PersistentNode(KeptNode):
         return stat
 
     async def _resolve(self, bound: Bound, data: bytes) -> Stat | None:
-        """Resolve a conflict with an existing znode. Returns its Stat if it was adopted."""
+        """Resolve a conflict with an existing znode. Returns the Stat of the znode if the znode was
+        adopted."""
         zk, path = self.zk, self.path
         while True:
             stat, watch = await bound.repeat(lambda: zk.exists_and_watch(path))

@@ -2,8 +2,8 @@
 
 The rules:
 
-* The znode is a TTL znode. Its child ``touch`` is a TTL znode too, and is written every ``ttl / 2`` seconds.
-  When these writes stop, the server removes first the child and then the znode.
+* The znode is a TTL znode. The child ``touch`` of the znode is a TTL znode too. The child is written every
+  ``ttl / 2`` seconds. When these writes stop, the server removes first the child and then the znode.
 * Both znodes are created in one transaction, so the znode is never without its child.
 * An existing znode is adopted, and its data is replaced. The end of the block deletes nothing.
 """

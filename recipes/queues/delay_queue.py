@@ -25,7 +25,7 @@ class DelayQueue(ItemQueue):
     :param options: see :class:`.QueueOptions`.
 
     The guarantees of delivery are the same as in :class:`.ClaimQueue`. A consumer sleeps until the first item
-    is due. It lists the items again when items are put or taken.
+    is due. The consumer lists the items again when items are put or taken.
     """
 
     def __init__(
