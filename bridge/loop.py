@@ -7,8 +7,9 @@ The rules:
   other post is waiting.
 * When the interpreter exits, open sessions are closed as if their blocks had ended. A child process of
   multiprocessing closes its sessions too.
-* A signal handler may use the loop while the interrupted thread is using the loop. If the handler raises an exception,
-  :meth:`Loop.leave_all` takes back each :meth:`Loop.attach` of the client. No method waits for a lock.
+* A signal handler may use the loop while the interrupted thread is using the loop. If the handler raises an
+  exception, :meth:`Loop.leave_all` takes back each :meth:`Loop.attach` of the client. No method waits for a
+  lock.
 * A forked process has the objects of its parent, but not the thread. In the forked process each use of these
   objects raises an error. New clients use a new loop.
 """
