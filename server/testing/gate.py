@@ -4,7 +4,7 @@ records messages.
 It has three layers, each of which uses the layers below. :mod:`.freezing` stops whole connections.
 :mod:`.holding` keeps single messages back. :class:`MessageGate` injects faults, writes the history and
 notifies observers.
-Messages pass the gate only as long as a control needs the gate (see ``needed``).
+Messages pass the gate only as long as something needs the gate (see ``needed``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The table has the behaviour of the server, and the rules of the protocol that allow the behaviour.
 :mod:`.chaos` affects connections, requests and replies by its own rules. One random generator decides all
-    other behaviour, in the order of the messages:
+other behaviour, in the order of the messages:
 
 =====================================  ==================================================================
 children, ephemerals and identities    no order is promised (wire.md section 9.3; semantics.md section 5)

@@ -2,7 +2,7 @@
 waits for whom.
 
 :mod:`..testing.directories` recognises a directory; this module searches the tree in turns. The answer says
-    how many children a directory has, and how many of them were read.
+how many children a directory has, and how many of them were read.
 """
 
 from __future__ import annotations
