@@ -1,4 +1,4 @@
-"""The control API: each call of the test kit's server as a route below ``/api/v1``.
+"""The control API: each method of the test kit's server has a route below ``/api/v1``.
 
 When the answer is sent, the change is complete: events are sent, connections are closed, and the ephemerals
 of an expired session are deleted. :data:`ROUTES` lists all routes.

@@ -25,7 +25,7 @@ class Control:
     """The state of one server's control API.
 
     :param controls: the controls of the server.
-    :param servers: the servers that this server has started; None if it cannot start servers.
+    :param servers: the servers that this server has started; None if this server cannot start servers.
     :ivar faults: the faults that requests have planned, by number.
     :ivar chaos: the chaos that requests have started, by number.
     :ivar snapshots: the snapshots of the tree, by number.
@@ -83,7 +83,7 @@ class Control:
         return self.controls.ensemble
 
     def find_any(self, given: str, whole: bool = False) -> int:
-        """Return the id of a session, which may be over if it is given by its name or id.
+        """Return the id of a session. A session that is given by its name or its id may be over.
 
         :param whole: whether to search all servers of the ensemble.
         """

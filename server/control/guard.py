@@ -65,8 +65,8 @@ def check_page(request: Request, hosts: Iterable[str]) -> None:
 
 
 def _without_link(request: Request) -> Request:
-    """Return the request without its site, as if the user had typed the address, if a window follows a link
-    to the page from this host."""
+    """Return the request. If a window follows a link to the page from this host, the headers of the site are
+    removed, as if the user had typed the address."""
     headers = request.headers
     if (request.method, request.path, headers.keys() & {"origin", "referer"}) != ("GET", "/", set()):
         return request

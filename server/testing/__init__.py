@@ -1,10 +1,11 @@
 """The server inside a test suite.
 
-:class:`EmbeddedServer` runs a server in a thread, for tests with any client; :func:`open_server` in the
-test's own trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several that pretend to be an
-ensemble. All servers have the same controls. A test can expire sessions on the server, move the time, and
-make requests fail. Names are imported when they are used, so that the pytest plugin costs nothing in a suite
-that does not use it. Tests import the parts of :mod:`pyzk.server.app` from this package too.
+:class:`EmbeddedServer` runs a server in a thread, for tests with any client; :func:`open_server` runs a
+server in the test's own trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several servers
+that pretend to be an ensemble. All servers have the same controls. A test can expire sessions on the server,
+move the time, and make requests fail. Names are imported at their first use, so that the pytest plugin costs
+nothing in a suite that does not use the plugin. Tests import the parts of :mod:`pyzk.server.app` from this
+package too.
 """
 
 from __future__ import annotations

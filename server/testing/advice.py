@@ -28,7 +28,7 @@ class Advised(ABC):
     @property
     @abstractmethod
     def told(self) -> History | None:
-        """The history, if one is recorded."""
+        """The history; None if no history is recorded."""
 
     @property
     @abstractmethod
@@ -42,7 +42,7 @@ class Advised(ABC):
         return self.findings()
 
     def advising(self) -> Iterator[None]:
-        """Let the advisor read the new entries, some at each step."""
+        """Let the advisor read the new entries in steps."""
         history = self.told
         if history is None:
             return

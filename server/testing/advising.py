@@ -1,4 +1,4 @@
-"""What ``pytest --zk-advise`` does: the advice about each server of a test, after the run.
+"""The option ``pytest --zk-advise``: after the run, the advice about each server of a test is shown.
 
 * The plugin is called for each server of this process that ends: servers of fixtures and servers that a test
   has started itself.

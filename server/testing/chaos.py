@@ -6,11 +6,12 @@ The same seed and the same requests give the same faults. These rules ensure tha
    of the message in this session. The decision is a hash of these four. The decision does not depend on the
    time, on other sessions, on ids or on the contents of the message. So changing the probability of one kind
    of fault does not change the faults of other kinds.
-2. A session is identified by its name if it has one. Otherwise it is identified by its place in the order in
-   which sessions began. The count of the session's messages continues after a reconnect. Therefore the faults
-   are repeated if clients connect one after the other, even if they do everything else at the same time. If
-   clients connect at the same time, or again after their sessions have expired, their order varies: give them
-   names. If there are more than 10,000 sessions, the oldest ones are forgotten.
+2. A session is identified by its name if it has one. A session without a name is identified by its place in
+   the order in which sessions began. The count of the session's messages continues after a reconnect.
+   Therefore the faults are repeated if clients connect one after the other, even if they do everything else
+   at the same time. The order of sessions varies if clients connect at the same time, or if they connect
+   again after their sessions have expired. In these cases give names to the sessions. If there are more than
+   10,000 sessions, the oldest ones are forgotten.
 3. Requests, events and handshakes are counted separately. Pings are not counted and not affected, because
    their number depends on the time. Handshakes that ask for a new session are counted together, because
    nothing distinguishes them.
@@ -71,7 +72,7 @@ class Injected:
     :ivar who: the name of the session. A session without a name has its number, in the order in which
         sessions began, from 1. Empty for a handshake that requests a new session.
     :ivar number: the number of the message in this session, from 1.
-    :ivar session: the id of the session; 0 if there is none yet.
+    :ivar session: the id of the session; 0 if there is no session yet.
     :ivar op: the operation of a request.
     :ivar path: the path of the znode, if there is exactly one.
     """
@@ -177,7 +178,7 @@ class Chaos(Injector):
 
     @property
     def injected(self) -> list[Injected]:
-        """The faults so far, the oldest first; at most the last 10,000."""
+        """The faults so far, the oldest first. Only the last 10,000 faults are kept."""
         return list(self._injected)
 
     # --- in the server's thread --------------------------------------------------------------------------
@@ -240,7 +241,7 @@ class Chaos(Injector):
         return "" if stream is None else str(stream.place)
 
     def _count(self, session: int, kind: str) -> int:
-        """Count a message; returns its number from 1."""
+        """Count a message, and return its number. The first message has the number 1."""
         stream = self._streams.get(session)
         counts = self._new if stream is None else stream.counts
         counts[kind] += 1

@@ -1,4 +1,4 @@
-"""The server's clock in a test: it runs with trio's clock or is frozen, and a test can advance it."""
+"""The server's clock in a test. The clock runs with trio's clock or is frozen, and a test can advance it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ServerClock:
         self._is_frozen = is_frozen
 
     def now(self) -> float:
-        """Return the seconds on the server's clock since it was started."""
+        """Return the seconds on the server's clock since the start of the server."""
         return self._now()
 
     def advance(self, seconds: float, *, keep_alive: bool = False) -> None:

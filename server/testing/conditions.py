@@ -32,7 +32,7 @@ from .running import Running
 from .running_ensemble import RunningEnsemble
 
 _SHOWN: Final = 10
-"""The number of children that a message shows. It shows ten times as many characters of data."""
+"""The number of children that a message shows. A message shows ten times as many characters of data."""
 _STEP: Final = 10
 """The number of past entries that are counted between two steps."""
 
@@ -56,7 +56,7 @@ class Condition:
     instead: Callable[[], str]
 
     async def is_met(self, seconds: float, past: Callable[[Wait], Any] | None = None) -> bool:
-        """Return True as soon as the condition holds; False after this number of seconds of trio's clock.
+        """Return True as soon as the condition holds. Return False after ``seconds`` seconds of trio's clock.
 
         :param past: an async function that counts earlier requests.
         """
@@ -93,7 +93,7 @@ def begin(running: Running | RunningEnsemble, kind: str, values: Values) -> Cond
     """Make the condition.
 
     :param kind: one of :data:`KINDS`.
-    :raises ValueError: a value is missing, or does not belong to this kind.
+    :raises ValueError: a value is missing, or a value does not belong to this kind.
     """
     make, needed, taken = KINDS[kind]
     if not needed <= values.keys() <= needed | taken:
@@ -277,7 +277,7 @@ def _times(count: int, what: str) -> str:
 
 
 class _Idle(Wait):
-    """Waits until all requests are answered, and nothing has happened for a while."""
+    """Waits until all requests are answered, and nothing has happened for ``quiet`` seconds."""
 
     def __init__(self, parts: Sequence[Running], quiet: float) -> None:
         super().__init__(lambda: False)

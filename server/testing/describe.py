@@ -66,7 +66,7 @@ class Asked:
     :ivar op: its name.
     :ivar kind: the kind of a create: ``ephemeral``, ``sequential``, ``ephemeral, sequential`` ...; empty if
         plain.
-    :ivar version: the version that the znode must have; -1 for any.
+    :ivar version: the version that the znode must have; -1 means every version.
     :ivar empty: whether the data is null.
     """
 
@@ -214,7 +214,7 @@ def _describe_multi(op: int, frame: bytes) -> Described:
 def some(words: Sequence[str], count: int | None = None) -> str:
     """Show the first few of some names.
 
-    :param count: the number of all names, if ``words`` has not all of them.
+    :param count: the number of all names, if ``words`` does not have all names.
     """
     return _some(words, len(words) if count is None else count)
 
@@ -248,7 +248,8 @@ def reply_facts(op: int, err: int, body: bytes) -> Facts:
 
 
 def _refusal(body: bytes) -> tuple[int, int] | None:
-    """Return which operation of a multi was refused, from 0, and its error code; None if none was.
+    """Return the number of the refused operation of a multi, from 0, and its error code. None if no operation
+    was refused.
 
     All results then have the same size. The results before the refused operation are 0, and the other results
     are errors.

@@ -1,7 +1,7 @@
 """The end of the timeline of a test that failed or hangs: the time, the watches that have not fired, who
 waits for whom, and since when. These facts alone usually explain a test that hangs.
 
-Everything is read at one moment, in the thread of the servers, and costs a walk through the tree.
+All facts are read at one moment, in the thread of the servers. This reads all znodes of the tree.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _listed(paths: Mapping[str, None]) -> str:
 
 
 def _cut(lines: Iterator[str], head: str, what: str) -> Iterator[str]:
-    """Yield a heading and the first lines, if there are any."""
+    """Yield a heading and the first lines. Yield nothing if there are no lines."""
     for n, text in enumerate(lines):
         if n == 0:
             yield head

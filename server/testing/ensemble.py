@@ -1,7 +1,8 @@
 """A pretend ensemble inside a test: several servers in one process. The test can let servers lag, cut servers
 off, and remove the leader.
 
-It shows what clients see of several servers. It replicates nothing, and no data survives the process.
+Its clients see what clients of several servers see. The ensemble replicates nothing, and no data survives the
+process.
 
     with EmbeddedEnsemble(3) as ensemble:
         client = KazooClient(ensemble.hosts)            # all three; ensemble[1].hosts is one of them

@@ -169,7 +169,7 @@ def zk_proc(
 
 
 def zk_noproc(*, hosts: str | None = None, scope: Scope = "session") -> Any:
-    """Make a fixture that is a :class:`RunningServer`: one that runs already, such as a real ensemble.
+    """Make a fixture that is a :class:`RunningServer`, a server that runs already, such as a real ensemble.
 
     A test that uses it is skipped if no server is named, and fails if no server answers.
 

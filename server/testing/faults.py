@@ -73,7 +73,7 @@ class Injection:
 
     @property
     def reason(self) -> str:
-        """The reason for the close of a connection by this injection."""
+        """The reason that is recorded when this injection closes a connection."""
         of = f" of {self.cause}" if self.cause else ""
         return f"{FAULT}{of}{mark(self.origin)}"
 
@@ -110,7 +110,7 @@ class Injector:
         """Note that the last request was affected in the way that :meth:`request` has returned."""
 
     def event(self, session: int, path: str) -> Injection | None:
-        """Return the delay of a watch event, which also delays all later messages on its connection."""
+        """Return the delay of a watch event. The delay also affects all later messages on the connection."""
 
     def handshake(self, session: int) -> Injection | None:
         """Return what happens to a handshake that requests this session. The session 0 means a new

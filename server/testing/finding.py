@@ -2,8 +2,9 @@
 
 1. A name that a test has given.
 2. ``owner-of:/path``: the session that has created this ephemeral znode.
-3. ``holder-of:/path``: the session that holds this lock, of any library that :mod:`pyzk.protocol.layouts`
-   knows. If several sessions hold the lock, the first one is returned. For an ephemeral znode its owner.
+3. ``holder-of:/path``: the session that holds this lock, of a library that :mod:`pyzk.protocol.layouts`
+   recognises. If several sessions hold the lock, the first one is returned. For an ephemeral znode it is the
+   owner of the znode.
 4. An id, as in ``0x1a204b7e01b0000``.
 5. The address of the client, with or without its port.
 """
@@ -70,7 +71,7 @@ def find(parts: Iterable[Running], session: SessionRef) -> int:
 
 
 def unknown(running: Running, given: str | int) -> UnknownSessionError:
-    """Return the error that lists the live sessions and says why the given session is not among them."""
+    """Return the error for a session that was not found. The error lists the live sessions."""
     name = session_text(given) if isinstance(given, int) else given
     sessions = running.engine.sessions
     known = ", ".join(_label(running, session.id) for session in islice(sessions, _SHOWN)) or "none"

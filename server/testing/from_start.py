@@ -90,7 +90,7 @@ class FromFirstConnection(Gate):
     """The gate of each server of a pretend ensemble until the first connection. Then all servers record the
     latest requests.
 
-    :param begin: a function that begins the recording; it replaces this gate at each server.
+    :param begin: a function that begins the recording. The function replaces this gate at each server.
     """
 
     def __init__(self, host: EnsembleHost, begin: Callable[[], object]) -> None:

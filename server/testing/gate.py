@@ -1,7 +1,7 @@
 """The gate between the clients and the engine. Here a test holds, loses, delays, reorders, changes and
 records messages.
 
-It has three layers, each of which uses the layers below. :mod:`.freezing` stops whole connections.
+The gate has three layers. Each layer uses the layers below it. :mod:`.freezing` stops whole connections.
 :mod:`.holding` keeps single messages back. :class:`MessageGate` injects faults, writes the history and
 notifies observers.
 Messages pass the gate only as long as something needs the gate (see ``needed``).

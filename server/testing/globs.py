@@ -5,7 +5,7 @@ Paths come from clients and globs come from operators, so no pair of a path and 
 regular expression with several wildcards tries one possibility after the other, so its time grows with a
 power of the path's length. This module therefore follows all possibilities at once. The bits of one integer
 are the positions in the path that a match can reach. Bit ``i`` is the position before the character ``i``.
-Each character of the glob is a few operations on that integer.
+Each character of the glob costs a few operations on this integer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import re
 from typing import Final
 
 LONGEST: Final = 1000
-"""The largest number of characters of a glob with wildcards. Such a glob takes 50 ms with a path of 1 MiB."""
+"""The largest number of characters of a glob with wildcards. A glob of this length takes 50 ms with a path of
+1 MiB."""
 _WILDCARDS: Final = re.compile(r"(\*\*|\*|\?)")
 
 

@@ -5,8 +5,8 @@ The rules:
 1. The picture is taken while the test still runs. Later the clients of the test are disconnected, and no
    session waits.
 2. Ctrl-C: the picture is printed where pytest reports the interruption. An event loop of asyncio or trio sets
-   its own handler, but only if it finds the handler of Python. Therefore a test that is a coroutine wraps the
-   loop's handler after the loop has started. A server in an event loop does the same
+   its own handler, but only if the present handler is Python's own. Therefore a test that is a coroutine
+   wraps the loop's handler after the loop has started. A server in an event loop does the same
    (:func:`.shown.interruptible`). In other tests, which may start a loop themselves, the wrapped handler also
    replaces Python's handler in :mod:`signal`.
 3. pytest-timeout with its signal method: the picture is part of the report. pytest-timeout with its thread
@@ -115,7 +115,7 @@ class Hangs:
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> Generator[None, object, object]:
-        """A hook of pytest-timeout: it has set its timer."""
+        """Wrap the signal handler of pytest-timeout after pytest-timeout has set its timer."""
         result = yield
         handler = signal.getsignal(signal.SIGALRM) if hasattr(signal, "SIGALRM") else None
         if callable(handler) and _is_main_thread():

@@ -121,7 +121,7 @@ def _shortened(event: Notification) -> Notification:
 
 
 class History(ABC):
-    """Keeps entries in their raw form, and describes them in words when they are read.
+    """Keeps entries in their raw form, and describes entries in words when they are read.
 
     :param limit: the number of entries to keep. The oldest entries are dropped first. Entries are also
         dropped if all entries together take more than :data:`MOST_BYTES`. With 0 no entry is kept, and only
@@ -326,7 +326,7 @@ class Recorder(History):
         return client
 
     def spoke(self, connection: Connection) -> None:
-        """Record that a connection was opened, once it is clear that it is not HTTP."""
+        """Record that a connection was opened, as soon as it is clear that the connection is not HTTP."""
         if connection in self._silent:
             self.append(self._silent.pop(connection))
 

@@ -58,8 +58,8 @@ class HeldMessage:
     :ivar kind: ``handshake``, ``request``, ``reply`` or ``event``.
     :ivar hold: the number of the hold that holds the message; 0 if the message only waits behind another
         message.
-    :ivar session: the id of the session. For a handshake it is the session that the client requests, or 0 for
-        a new session.
+    :ivar session: the id of the session. For a handshake, this is the session that the client requests, or 0
+        for a new session.
     :ivar time: the time at which the hold began, in seconds on the server's clock since its start.
     :ivar op: the operation of a request or reply, in the form for ``fault(op=...)``.
     :ivar path: the path of the znode, if the message is about exactly one znode.
@@ -216,7 +216,7 @@ class HoldingGate(FreezingGate):
         connection.put_back(frame, ahead, now)
 
     def _hold_reply(self, connection: Connection, op: int, frame: bytes, kept: Kept, result: Result) -> None:
-        """Hold a reply, if a hold matches it or it comes after a held reply.
+        """Hold a reply if a hold matches the reply, or if it comes after a held reply.
 
         :raises Withheld: if the reply is held.
         """

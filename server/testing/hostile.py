@@ -224,8 +224,8 @@ class HostileGate(MessageGate):
         setattr(record, name, items)
 
     def _stir_ephemerals(self, session: int) -> None:
-        """Move a random ephemeral of a session to the end of its list. Therefore the end of the session
-        deletes the ephemerals in a random order."""
+        """Move a random ephemeral of a session to the end of the session's list of ephemerals. Therefore the
+        end of the session deletes the ephemerals in a random order."""
         owned = self._service.engine.tree.ephemerals.get(session)
         if owned is not None and self._random.random() < 0.5:
             first = next(iter(owned))

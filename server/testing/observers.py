@@ -80,8 +80,8 @@ class Wait(Observer):
             self._met.set()
 
     async def until_met(self, seconds: float) -> bool:
-        """Return True when the condition has been true; return False after this number of seconds of real
-        time."""
+        """Return True as soon as the condition has been true once. Return False after ``seconds`` seconds of
+        real time."""
         with trio.move_on_after(seconds):
             await self._met.wait()
         return self._met.is_set()

@@ -47,7 +47,7 @@ def op_codes(op: str | Iterable[str] | None) -> frozenset[int]:
 
 
 def operation_name(word: str) -> str:
-    """Return the name of an operation as this package writes it.
+    """Return the name of an operation in the form that this package uses.
 
     :raises ValueError: the word names no operation, or an operation that does not pass the engine.
     """
@@ -99,7 +99,7 @@ class Selection:
     :ivar ops: op codes.
     :ivar pattern: the glob that a path of the message must match; None selects all messages.
     :ivar session: the id of a session; None selects all sessions.
-    :ivar named: the names of the operations from the test; empty for any.
+    :ivar named: the names of the operations from the test; empty if the test has selected no operations.
     :ivar path: the pattern from the test.
     """
 

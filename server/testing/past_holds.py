@@ -1,4 +1,5 @@
-"""Earlier holders of a lock, and how long they held it, from the history of the contenders of one directory.
+"""The earlier holders of a lock, and how long each held the lock. They are computed from the history of the
+contenders of one directory.
 
 * The first contender in order holds the lock. The hold begins when the contender becomes the first, and ends
   when its znode is deleted.

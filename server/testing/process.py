@@ -1,7 +1,7 @@
 """The command as a subprocess, for tests that need a server outside of their own process.
 
-* :meth:`ProcessServer.start` returns when the server's first line says that it is ready, and with which
-  address. Therefore the kernel can choose the port.
+* :meth:`ProcessServer.start` returns after the server has written its first line. This line says that the
+  server is ready, and has its address. Therefore the kernel can choose the port.
 * The log is written to a temporary file. A server that logs much would fill a pipe.
 * :meth:`ProcessServer.stop` sends SIGTERM to the process, and kills the process after 10 seconds.
 """

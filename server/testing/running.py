@@ -110,7 +110,8 @@ class Running(Advised):
         return stream
 
     def each(self) -> Iterable[Running]:
-        """Return this server, the only one. An ensemble returns all of its servers."""
+        """Return this server, the only one. The same method of an ensemble returns all servers of the
+        ensemble."""
         return (self,)
 
     def leader_first(self) -> list[Running]:
@@ -155,7 +156,7 @@ class Running(Advised):
         return self.recorder
 
     def end_telling(self) -> None:
-        """Remove the recorder if no listener and no observer needs it."""
+        """Remove the recorder if no listener and no observer needs the recorder."""
         if self.recorder is not None and not (self.recorder.limit or self.recorder.is_heard):
             self.use(None)
 
@@ -204,7 +205,7 @@ class Running(Advised):
         self.gate.happened()
 
     def reset(self) -> None:
-        """Reset the server to the state of a fresh one after all connections are closed."""
+        """Reset the server to the state of a fresh server, after all connections are closed."""
         self.clock.freeze(self._frozen_at_start)
         now = self.started = self.clock.now()
         self.service.refusing = False

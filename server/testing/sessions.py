@@ -8,7 +8,7 @@ import attrs
 
 
 class UnknownSessionError(LookupError):
-    """There is no such session: it never existed, or it is over."""
+    """The session does not exist: it never existed, or it is over."""
 
 
 @attrs.frozen

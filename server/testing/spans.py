@@ -131,8 +131,8 @@ def _new_ids() -> _Ids:
 class Exporter:
     """Sends spans to a collector, in a separate thread.
 
-    :param url: the URL of the collector, such as ``http://127.0.0.1:4318``; without a path it gets
-        ``/v1/traces``.
+    :param url: the URL of the collector, such as ``http://127.0.0.1:4318``; if the URL has no path,
+        ``/v1/traces`` is added.
     :param most: the largest number of spans that wait to be sent.
     :raises ValueError: the URL is not the URL of a collector.
     :ivar sent: how many spans the collector has taken.
@@ -288,8 +288,8 @@ class Spans:
             self._put(entry, entry.op or "request", _SERVER, start, now, error=f"no reply: {over.text}")
 
     def _cause(self, zxid: int) -> _Ids:
-        """Return the ids of the span of the request that took this zxid. The event may be sent before the
-        span of the request ends."""
+        """Return the ids of the span of the request whose write has this zxid. The event may be sent before
+        the span of the request ends."""
         if zxid not in self._causes:
             self._causes[zxid] = _new_ids()
             if len(self._causes) > _MOST_OPEN:

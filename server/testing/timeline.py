@@ -362,7 +362,8 @@ def _wrap(text: str, width: int) -> list[str]:
 
 
 def _shorten(text: str, names: dict[int, str]) -> str:
-    """Write sessions as their letters, cut UUIDs to 4 digits, and long names to their ends."""
+    """Write the letters of sessions in place of their ids, cut UUIDs to 4 digits, and leave out the middle of
+    long names."""
 
     def letter(match: re.Match[str]) -> str:
         return names.get(int(match[0], 16), match[0])

@@ -221,7 +221,8 @@ class Tracer:
 
 
 def tell_past(running: Running | RunningEnsemble, selection: Selection, most: int) -> Iterator[Traced]:
-    """Yield the selected entries among the last of the history; nothing if it is not recorded.
+    """Yield the selected entries among the last entries of the history. Yield nothing if the history is not
+    recorded.
 
     :param most: the number of entries to read.
     """

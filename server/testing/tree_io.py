@@ -50,7 +50,7 @@ NodeKind: TypeAlias = Literal["persistent", "ephemeral", "container", "ttl"]
 RESERVED = "/zookeeper"
 """The server's own subtree, which is neither dumped nor compared."""
 _STEP = 50
-"""The number of znodes that are read in one step, which takes 0.2 ms."""
+"""The number of znodes that are read in one step. A step takes 0.2 ms."""
 _PARENTS = 64 * 2**20
 """The largest number of bytes of the paths of all parents that are not given themselves. The limit is needed
 because a single long path may have very many parents."""
@@ -107,7 +107,7 @@ Flat: TypeAlias = "dict[str, Node | bytes | EllipsisType | None]"
 
 
 def flatten(tree: Mapping[str, Any], base: str = "/") -> Flat:
-    """Convert a nested dict, a dict from path to data, or a mixture of both to one form, parents before
+    """Convert a nested dict, a dict from path to data, or a mixture of both to one form. Parents come before
     children.
 
     Znodes that occur only as parents of other znodes become ``...``.
@@ -172,7 +172,8 @@ def _by_path(tree: Mapping[str, Any], base: str) -> Generator[None, None, Flat]:
 
 
 def _ancestors(path: str, base: str) -> Iterator[str]:
-    """Yield the paths between ``base`` and ``path``, without these two, from the top."""
+    """Yield the paths between ``base`` and ``path``, from the top. The two paths themselves are not
+    yielded."""
     at = path.find("/", 1)
     while at > 0:
         if at > len(base):
@@ -358,8 +359,8 @@ class Loader:
 def load(engine: Engine, nodes: Flat, now: int) -> None:
     """Create the znodes, or replace the data of znodes that exist. Watches fire.
 
-    One transaction creates all of them, except ephemerals, which take one transaction for each owner. If one
-    create is refused, the whole transaction is refused.
+    One transaction creates all znodes except ephemerals. The ephemerals of each owner take one more
+    transaction. If one create is refused, the whole transaction is refused.
 
     :raises ZooKeeperError: the error that a client would get.
     :raises ValueError: an ephemeral's owner is not a session, an existing znode has another kind, or a znode
@@ -369,8 +370,8 @@ def load(engine: Engine, nodes: Flat, now: int) -> None:
 
 
 def loading(engine: Callable[[], Engine], nodes: Flat, now: Callable[[], int]) -> Generator[None, None, None]:
-    """Do what :func:`load` does, in steps. The last step writes everything, and checks again what has
-    changed meanwhile.
+    """Do what :func:`load` does, in steps. The last step writes everything. It first checks again the znodes
+    that have changed meanwhile.
 
     :param engine: returns the engine that takes writes.
     """

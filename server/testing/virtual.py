@@ -2,8 +2,8 @@
 
 Under ``autojump_clock`` time jumps to the next deadline whenever all tasks wait. Connected clients always
 have a deadline: their next ping. Without this module, a test that waits for something else would not stop.
-Its clock would run through centuries. This module ends such a test after clients have only pinged for a day
-of virtual time, which takes some seconds of real time.
+Its clock would run through centuries. This module ends the test when clients have only pinged for a day of
+virtual time. This takes some seconds of real time.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _JSON: Final[Mapping[Kind, tuple[str, str]]] = {
 _AT = Field("integer", "only entries of the server with this number")
 
 _OF_ALL: Final = ("/sessions", "/leaks", "/history", "/timeline", "/notes", "/advice", "/trace")
-"""Routes of one server that also exist for all servers together."""
+"""The routes of one server that also exist for all servers together."""
 
 
 def _ensemble(control: Control) -> EnsembleControls:

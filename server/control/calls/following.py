@@ -34,11 +34,12 @@ reader."""
 _PIECE: Final = 64 * 1024
 """The largest number of bytes that are sent in one piece."""
 _MOST_PAST: Final = 500
-"""The largest number of past entries that a reader may request. Describing them takes some 10 ms."""
+"""The largest number of past entries that a reader may request. To describe so many entries takes about 10
+ms."""
 _AT_ONCE: Final = 2
 """A burst can have as many entries as the rate allows in this number of seconds."""
 _PAUSE: Final = 0.25
-"""Seconds for which entries are skipped after a reader has used up its rate."""
+"""After a reader has used up its rate, entries are skipped for this number of seconds."""
 _TOO_MANY: Final = "requests were left out here: there are too many to show"
 _EVENTS: Final = "text/event-stream"
 _TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application/x-ndjson"}
@@ -153,7 +154,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "GET",
         "/trace",
         _trace,
-        "Follow what happens: a line for each request, reply, event, session and fault.",
+        "Follow the trace: a line for each request, reply, event, session and fault.",
         {
             "op": Field(
                 "string", "such as create; several are separated by commas; all but ping if it is not given"

@@ -127,7 +127,12 @@ ROUTES: Final = (
         },
         serves=("fault",),
     ),
-    Route("GET", "/faults/{fault}", _fault, "One fault: how many requests it has seen and affected."),
+    Route(
+        "GET",
+        "/faults/{fault}",
+        _fault,
+        "One fault, with the numbers of matching and of affected requests.",
+    ),
     Route("DELETE", "/faults/{fault}", _delete_fault, "End it."),
     Route(
         "POST",

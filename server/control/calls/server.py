@@ -148,7 +148,7 @@ ROUTES: Final = (
         "Advance the server's clock.",
         {
             "seconds": Field("number", "how far, at least 0", required=True),
-            "keep_alive": Field("boolean", "whether connected clients count as having sent their pings"),
+            "keep_alive": Field("boolean", "true: treat connected clients as if they had sent their pings"),
         },
         serves=("clock", "advance"),
     ),

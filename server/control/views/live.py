@@ -1,4 +1,4 @@
-"""The figures of the server for the page, sent whenever they change.
+"""The figures of the server for the page. They are sent after each change.
 
 As long as a client follows the figures, the server compares them four times a second. Requests have no
 additional cost. After 5 s without a change the figures are sent again. So a reader that gets nothing for a

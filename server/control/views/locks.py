@@ -51,7 +51,7 @@ def _locks(control: Control, ask: Ask) -> Response:
 
 
 async def _found(control: Control, directories: Iterable[Found | None], send: Send) -> None:
-    """Send a line for each recognised directory, and a line with the deadlocks."""
+    """Send a line for each recognised directory. The last line has the deadlocks."""
     turns = Turns()
     waiting: list[Wait] = []
     count = 0

@@ -161,7 +161,7 @@ ROUTES: Final = (
         "GET",
         "/children",
         _children,
-        "A page of the children of a znode, in the order of their names.",
+        "The children of a znode, in pages and in the order of their names.",
         {"path": PATH, "after": AFTER, "text": TEXT, "limit": LIMIT},
         answer="The children, the number of all children, and whether there are more children after these.",
         needs_history=False,

@@ -4,7 +4,7 @@
   tasks that serve clients run. So the tree may change during the read, and an answer may mix the states of
   several moments.
 * A collection may change between two turns. So its names are listed first. For 300,000 names this takes 3 ms.
-* An answer has the first objects in the order of their names, and says whether there are more.
+* An answer has the first objects in the order of their names, and says whether there are more objects.
 """
 
 from __future__ import annotations

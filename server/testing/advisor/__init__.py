@@ -4,7 +4,7 @@
   or socket.
 * The advisor is incremental: it reads each entry once. The memory of the advisor is bounded
   (:class:`.table.Table`).
-* :mod:`.engine` makes exchanges out of entries. :mod:`.world` knows the ephemerals and watches of each
+* :mod:`.engine` makes exchanges out of entries. :mod:`.world` keeps the ephemerals and watches of each
   session. The rules get each exchange, each event, and the end of each session. A rule changes only its own
   memory.
 * A rule reports only what has happened, not what might happen.

@@ -66,7 +66,7 @@ class Rule:
     A rule gets each exchange, each event and each end of a session before the world does.
 
     :cvar name: the name of the rule in findings and in the documentation.
-    :cvar threshold: how often a fault must be seen before the rule reports it.
+    :cvar threshold: how often a fault must be seen before the rule reports the fault.
     :cvar explanation: what is wrong, for a reader who does not know the fault.
     :cvar remedy: what to do instead.
     """

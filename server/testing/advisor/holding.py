@@ -1,7 +1,7 @@
 """Rules about sessions that hold a lock for which other sessions wait.
 
 The lock recipes make a queue: ephemeral sequential znodes below one znode. The znode with the lowest number
-holds the lock. A session that waits watches a znode with a lower number than its own.
+holds the lock. A session that waits has a znode too, and watches a znode with a lower number.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Queue:
     :ivar places: the znodes in the queue, by path.
     :ivar holder: the path of the znode that holds the lock.
     :ivar since: when the holder got the lock, in seconds on the server's clock since its start.
-    :ivar vain: for each session, how many of its waits behind this holder have ended without the lock.
+    :ivar vain: for each session, the number of waits behind this holder that have ended without the lock.
     """
 
     places: Table[str, _Place] = attrs.field(factory=lambda: Table[str, _Place](most=1000))

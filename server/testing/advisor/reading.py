@@ -18,8 +18,8 @@ reconnect."""
 _MOST_READ: Final = 1000
 """For each list, at most this number of read children is remembered."""
 POLLS: Final = 20
-"""The number of equal answers after which the rule reports. A client that reads a value before each of 5
-requests does not poll."""
+"""The number of equal answers after which the rule reports. For example, a client that reads a value before
+each of 5 other requests does not poll."""
 
 
 @attrs.define

@@ -18,7 +18,7 @@ def _nothing() -> Any:
 
 
 class Table(dict[K, V], Generic[K, V]):
-    """A dict with a limit for its keys. It makes and keeps the value of a missing key.
+    """A dict with a limit for the number of its keys. The dict makes and keeps the value of a missing key.
 
     :param make: makes the value of a missing key. Without ``make``, a missing key raises a KeyError.
     :param most: the largest number of keys, by default 10,000. Above this number, the oldest keys are

@@ -1,4 +1,5 @@
-"""The rule about herds: one change wakes many clients, all of them ask again, and one client succeeds."""
+"""The rule about herds: one change wakes many clients, all these clients send a request, and one client
+succeeds."""
 
 from __future__ import annotations
 

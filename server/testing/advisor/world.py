@@ -30,8 +30,8 @@ class Exchange:
     :ivar server: in an ensemble, the number of the server; otherwise 0.
     :ivar began: the number of the request's entry in the history.
     :ivar ended: the number of the entry that ended the exchange.
-    :ivar zxid: the zxid of the reply. For a write it is the write's own zxid; for a read it is the last zxid
-        that the server had applied.
+    :ivar zxid: the zxid of the reply. For a write, this is the zxid of the write itself. For a read, this is
+        the last zxid that the server had applied.
     :ivar asked: the operations of the request; a multi has several.
     :ivar err: the error code of the reply. For a refused multi it is the error code of the refused operation.
         None if the connection ended before the reply.
@@ -76,7 +76,7 @@ class Client:
         last event of its znode.
     :ivar fired: how many of the session's watches have fired.
     :ivar events: the number of events that were sent to the session.
-    :ivar owned: the session's ephemerals, with the kind of each.
+    :ivar owned: the kinds of the session's ephemerals, by path.
     :ivar below: how many ephemerals of each kind the session has, by their parent znode.
     """
 
@@ -123,7 +123,7 @@ def is_claim(asked: Asked) -> bool:
 
 
 def watch_key(asked: Asked, err: int | None) -> WatchKey | None:
-    """Return the one-shot watch that an operation has set; None if it has set none."""
+    """Return the one-shot watch that an operation has set; None if the operation has set no watch."""
     if not asked.watch or asked.op not in READS:
         return None
     if err == 0 or (asked.op == "exists" and err == NoNodeError.code):

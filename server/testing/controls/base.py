@@ -119,7 +119,7 @@ class Base(ABC):
 
     @abstractmethod
     def _flush(self) -> None:
-        """Send the messages that wait on any connection."""
+        """Send the messages that wait on the connections of all servers."""
 
     @abstractmethod
     def _enter(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
@@ -182,7 +182,8 @@ def advancing(
 
     :param controls: the controls of the servers.
     :param seconds: the number of seconds by which the clock advances.
-    :param keep_alive: whether connected clients count as if they had sent their pings on time.
+    :param keep_alive: whether the servers treat connected clients as if the clients had sent their pings in
+        time.
     :param within: the seconds of work after which a long step is cut into several steps.
     :raises ValueError: ``seconds`` is negative or longer than 30 years.
     """

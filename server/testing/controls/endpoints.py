@@ -1,10 +1,10 @@
-"""Endpoints: further addresses of one server. A test can cut, pause and slow down each of them separately.
+"""Endpoints: further addresses of one server. A test can cut, pause and slow down each endpoint separately.
 
 * An endpoint is a port. A connection through the port of an endpoint belongs to the endpoint, and the session
   of this connection has the name of the endpoint.
-* A cut, a pause or a delay of an endpoint affects all of its present and later connections, until ``resume``
-  of the endpoint or ``reset``. A restart of the server does not end a cut, a pause or a delay. ``resume`` of
-  the server does not end them either.
+* A cut, a pause or a delay of an endpoint affects all present and later connections of the endpoint. It ends
+  with ``resume`` of the endpoint or with ``reset``. A restart of the server does not end a cut, a pause or a
+  delay. ``resume`` of the server does not end them either.
 * A server without endpoints does not run the code of this module.
 """
 
@@ -191,6 +191,6 @@ class Latency(Injector):
 
 
 def delay_of(running: Running, endpoint: str) -> Latency | None:
-    """Return the delay of an endpoint; None if it has none."""
+    """Return the delay of an endpoint; None if the endpoint has no delay."""
     delays = (each for each in running.gate.injectors if isinstance(each, Latency))
     return next((each for each in delays if each.endpoint == endpoint), None)

@@ -114,7 +114,7 @@ class EnsembleControls(WaitControls):
 
     @property
     def url(self) -> str | None:
-        """The URL of the HTTP API of the ensemble, at one of the running servers.
+        """The URL of the HTTP API. One of the running servers answers for the whole ensemble.
 
         It is None with ``http_on_client_port=False``.
         """
@@ -126,7 +126,7 @@ class EnsembleControls(WaitControls):
         return list(self.running.parts)
 
     def __getitem__(self, server: ServerRef) -> MemberControls:
-        """Return the controls of one server: faults, holds, pauses, its own connect string and more.
+        """Return the controls of one server: its faults, holds, pauses, connect string and more.
 
         :raises ValueError: there is no such server.
         """
@@ -145,7 +145,7 @@ class EnsembleControls(WaitControls):
 
     @control
     def leader(self) -> int | None:
-        """Return the number of the leader; None while no server leads.
+        """Return the number of the leader; None if no server leads.
 
         If two servers lead, this is the server that was elected later.
         """
@@ -155,7 +155,7 @@ class EnsembleControls(WaitControls):
     @control
     def role(self, server: ServerRef) -> str:
         """Return the role of a server. The role is ``leader``, ``follower`` or ``observer``. Without a leader
-        it is ``looking`` or ``read-only``, and after :meth:`kill` it is ``down``."""
+        the role is ``looking`` or ``read-only``. After :meth:`kill` the role is ``down``."""
         return self._member(server).role
 
     @control
@@ -245,9 +245,9 @@ class EnsembleControls(WaitControls):
     def move(self, session: SessionRef, server: ServerRef) -> None:
         """Move a client to another server, the target. Do nothing if the client is connected to the target.
         Close the client's connection, and let all other servers refuse the client until it has connected to
-        the target. The connect string of the client must name the target. While the target lags behind what
-        the client has seen, the client waits. If the target stops serving clients, the other servers accept
-        the client again.
+        the target. The connect string of the client must name the target. As long as the target lags behind
+        the state that the client has seen, the client waits. If the target stops serving clients, the other
+        servers accept the client again.
 
         :param server: the target.
         :raises UnknownSessionError: no server knows such a session.
@@ -364,11 +364,11 @@ class EnsembleControls(WaitControls):
 
     @control_verb
     def holdup(self, server: ServerRef) -> None:
-        """Hold up everything that a follower or an observer sends to the leader, until :meth:`releaseup`. The
-        held messages are the server's acks, its reports of clients, and the writes and syncs of its own
-        clients. Messages from the leader still arrive, so the server applies the log and answers reads. After
-        ``sync_limit`` ticks the leader closes the link. Then the server closes its clients' connections, and
-        can neither follow nor lead.
+        """Hold up everything that a follower or an observer sends to the leader, until :meth:`releaseup`.
+        These messages are the acks of the server, its reports of connected clients, and the writes and syncs
+        of its own clients. Messages from the leader still arrive, so the server applies the log and answers
+        reads. After ``sync_limit`` ticks the leader closes the link. Then the server closes its clients'
+        connections, and can neither follow nor lead.
 
         :raises EnsembleError: the server leads; use :meth:`isolate` instead.
         """

@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 
 class MemberControls(Controls):
-    """The controls of one server of an ensemble, which has its own port and all controls of a single server.
+    """The controls of one server of an ensemble. The server has its own port, and has all controls of a
+    single server.
 
     Writes pass through the leader: ``load``, ``restore`` and ``expire`` take effect here when this server
     applies them.

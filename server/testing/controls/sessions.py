@@ -65,7 +65,7 @@ class SessionControls(ServerBase):
 
     @control
     def ghost(self, session: SessionRef, *, swap: bool = False) -> None:
-        """Make a session a ghost: disconnect its client, which must then begin a new session.
+        """Make a session a ghost: its client is disconnected, and must then begin a new session.
 
         The server keeps the old session and its ephemerals until its timeout. The same happens to a program
         that restarts, or that loses the password of its session: the ephemerals of the old session block the
@@ -108,7 +108,8 @@ class SessionControls(ServerBase):
 
     @control
     def pause(self, session: SessionRef | None = None) -> None:
-        """Let the server hang: it accepts connections and bytes, but handles no request and sends nothing.
+        """Let the server hang. It still accepts connections and bytes, but handles no request and sends
+        nothing.
 
         The clock keeps running, and pings do not count, so sessions may expire meanwhile.
 
@@ -176,8 +177,8 @@ def info_of(
 ) -> SessionInfo:
     """Return a session's :class:`SessionInfo`.
 
-    :param size: the largest number of bytes, roughly, of the paths of each kind. Only the first paths are
-        returned. None means that all paths are returned.
+    :param size: the approximate largest number of bytes of the ephemerals' paths, and of the watched paths.
+        Only the first paths are returned. None means that all paths are returned.
     :param others: the other servers of the ensemble, because the client may be connected to one of
         them.
     """

@@ -133,7 +133,8 @@ def load_steps(
 
     :param tree: the tree, which must not change meanwhile.
     :param most: the largest number of znodes that may be created or written, with the parents.
-    :raises ValueError: the tree has more znodes, or :meth:`TreeControls.load` would raise this error.
+    :raises ValueError: the tree has more than ``most`` znodes, or :meth:`TreeControls.load` would raise this
+        error.
     """
     running = controls.running
     flat = yield from tree_io.flattening(tree)
