@@ -44,8 +44,9 @@ class Lock(Acquirable[Grant], of=TrioLock):
     :param path: the path of the parent of the contenders. A missing parent is created.
     :param data: the data of the contender's znode.
     :param layout: the libraries that see this lock's contenders. ``"curator"``: Curator, the Go client and
-        aiozk. ``"kazoo"``: kazoo, the Go client and aiozk. ``"both"``: all of them; each contender then has
-        two znodes. With every value of ``layout`` this lock waits for the contenders of all these libraries.
+        aiozk. ``"kazoo"``: kazoo, the Go client and aiozk. ``"both"``: all these libraries; each contender
+        then has two znodes. With every value of ``layout`` this lock waits for the contenders of all these
+        libraries.
     :param reentrant: whether a task that holds the lock may enter it again. If False, a second entry raises
         :class:`Deadlock`.
     :param local_queue: whether the tasks that use this object wait in a queue of this process. With the queue

@@ -120,7 +120,7 @@ class Queue(ItemQueue, of=TrioQueue):
     * :meth:`get` without ``safe`` is at most once: :class:`UndecidedItem` is raised whenever the reply is
       lost and the item is gone.
 
-    The costs: a put costs 1 request; with ``native`` it costs 1 more request in the background. A get with
+    A put costs 1 request. With ``native`` a put costs 1 more request in the background. A get with
     ``safe`` costs 3 requests, and a get without ``safe`` costs 2 requests. In addition, the items are listed
     when the last list is used up, and they are watched while a task waits.
     """
@@ -176,7 +176,7 @@ class ClaimQueue(ItemQueue, of=TrioClaimQueue):
 
     * :meth:`put` raises :class:`AmbiguousResult` if the reply is lost. With ``retry=True`` it puts the item
       at least once.
-    * :meth:`claim` returns an item at least once; if no claim is lost, exactly once.
+    * :meth:`claim` returns an item at least once. If no claim is lost, it returns the item exactly once.
     * :meth:`get` claims an item and deletes it at once. Exactly one call returns the item.
     """
 

@@ -25,7 +25,8 @@ class Request(TaskWrapper, Generic[T], of=TrioRequest):
     :ivar path: the path that errors name.
     :ivar parse: makes the result from a whole reply frame. It raises ZooKeeperError for an error of the
         operation. Any other exception means that the reply is malformed, and ends the connection.
-    :ivar refusal: makes the error for a code of the server; None for the plain error of the code.
+    :ivar refusal: a function that makes the error for a code of the server; None for the plain error of the
+        code.
     :ivar retry: whether the request may be sent again after its reply was lost (reads).
     :ivar sent: whether a connection has sent the request. If so, the request may have been applied.
     :ivar settled: whether the request has an outcome.
@@ -33,8 +34,8 @@ class Request(TaskWrapper, Generic[T], of=TrioRequest):
     :ivar xid: the number of the request on the present connection; 0 until this connection has sent the
         request.
     :ivar sent_at: the time at which the request was sent last, in seconds by the session's clock.
-    :ivar give_up_at: the time at which the request fails without a connection, in seconds by the session's
-        clock; None if there was a connection all the time.
+    :ivar give_up_at: the time at which the request fails if there is still no connection, in seconds by the
+        session's clock; None if there was a connection all the time.
     """
 
     _trio: TrioRequest[Any]

@@ -86,7 +86,7 @@ class Wrapper:
         return self._wrappers.notice_of(function, [self._loop])
 
     def _look(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Call a function that does not wait, in the loop."""
+        """Call a function in the loop. The function does not wait."""
         return self._loop.look(lambda: self._wrap(function(*args, **kwargs)))
 
     def _look_if_open(self, function: Callable[[], object]) -> Any:

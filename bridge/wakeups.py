@@ -38,7 +38,7 @@ _read: Any = FileIO.read
 if os.name == "nt":  # event loops can wait for sockets alone
 
     class _SocketEnd(socket.socket):
-        """One end of a connection, in place of a pipe."""
+        """One end of a socket pair, which replaces the pipe."""
 
         __slots__ = ()
         __del__ = socket.SocketType.close

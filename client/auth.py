@@ -93,7 +93,7 @@ class SaslLogin:
         self.over = False
 
     def answer(self, token: bytes | None) -> bytes:
-        """Return the answer to a token of the server; no bytes after the last token.
+        """Return the answer to a token of the server. The answer to the last token has no bytes.
 
         :raises AuthFailedError: the server refuses the login, or does not prove that it has the password.
         """
@@ -158,7 +158,7 @@ class SaslLogin:
 class Authentication:
     """The requests for authentication of one connection, and their answers.
 
-    :param user: the user who logs in by SASL; None for nobody.
+    :param user: the user who logs in by SASL; None without a SASL login.
     :param credentials: the other credentials to send.
     :param next_xid: returns the number of the next request.
     :param send: sends a request, given its xid, op code and body.

@@ -82,7 +82,7 @@ class Keepalive:
     """The record of the traffic with one server. Times are in seconds of the caller's clock.
 
     :ivar lease: the lease of the session; ``timeout`` is the session timeout, in seconds.
-    :ivar sent_at: the time at which the last bytes were sent; ``received_at``: the time at which the last
+    :ivar sent_at: the time at which the last bytes were sent; ``received_at`` is the time at which the last
         bytes came. The connection sets both times when it begins to serve.
     :ivar pings: whether a ping waits to be sent.
     """
@@ -148,7 +148,7 @@ class Keepalive:
 
     @property
     def _ping_due(self) -> float:
-        """The time at which to send a ping; infinity while one is on its way."""
+        """The time at which to send a ping; infinity while a ping is not answered yet."""
         if self.ping_open:
             return math.inf
         return self.sent_at + self.timeout * _PING_AFTER
@@ -221,7 +221,7 @@ class Connection:
     :ivar reason: the reason why the connection is BROKEN, EXPIRED or REFUSED.
     :ivar heard: whether any byte came.
     :ivar in_flight: requests that were sent and not answered, the oldest first.
-    :ivar ready_since: the time at which the connection became READY; infinity before.
+    :ivar ready_since: the time at which the connection became READY; infinity before that.
     :ivar read_only: whether the server is read-only. A read-only server has its own sessions, which prove
         nothing about this client's session.
     :ivar drained: whether the client has left the connection without a lost request.

@@ -177,7 +177,7 @@ class Exchange:
 class DirectConnection:
     """A connection that a thread uses itself.
 
-    :param sock: the socket of the connection; it never waits.
+    :param sock: the socket of the connection, which is non-blocking.
     :param xid: the number of the last request.
     :param request_limit: the size of the largest request, in bytes; ``reply_limit`` is the size of the
         largest reply, in bytes.
@@ -265,8 +265,7 @@ class DirectConnection:
     # --- the loop ----------------------------------------------------------------------------------------
 
     def take(self, lease: float) -> tuple[list[Exchange], Exchange | None]:
-        """Take the connection back. Returns the exchanges that have a reply, and the open exchange, if there
-        is one.
+        """Take the connection back. Returns the exchanges that have a reply, and the open exchange or None.
 
         :param lease: when the lease of the session ends, in seconds of ``time.monotonic()``.
         """

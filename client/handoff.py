@@ -27,7 +27,7 @@ _REGULAR = 3
 
 
 class Keeper(Protocol):
-    """The part of :class:`.Runner` that :class:`Handoff` needs; its members are described there."""
+    """The part of :class:`.Runner` that :class:`Handoff` needs; :class:`.Runner` describes the members."""
 
     machine: SessionMachine
     socket: socket.socket | None

@@ -185,7 +185,7 @@ class HostCycle:
         self._left = min(self._left, len(order))
 
     def rebalance(self, hosts: Iterable[Host], current: Host | None) -> bool:
-        """Replace the servers, so that each gets its share of the clients (:func:`rebalance`).
+        """Replace the servers, so that each server gets its share of the clients (:func:`rebalance`).
 
         :param hosts: at least one.
         :param current: the server to which we are connected; None without a connection.

@@ -26,10 +26,10 @@ Why. The answer to the write comes down the stream in which the leader also send
 ``REPORTED`` is longer than 0.5 ticks, so the leader has put a ping into that stream after ``a`` and before
 the answer. The follower had received the client's message by ``a``. Therefore the report that answers that
 ping names our session, and the follower sends the report before it sends the answer to us. (If the ping took
-less than 1/12 of ``T``, the follower sent the report even before our request, in the same stream, so the
-leader had the report when it answered. A slow link changes nothing if all messages take equally long.) The
-leader takes the report at or after ``m``, and waits for ``T`` from then on. A new leader's deadline is later
-still.
+less than 1/12 of ``T``, the follower sent the report even before our request, in the same stream. So the
+leader had the report when the leader answered. A slow link changes nothing if all messages take equally
+long.) The leader takes the report at or after ``m``, and waits for ``T`` from then on. A new leader's
+deadline is later still.
 
 ``T`` is the shortest timeout that servers have granted the session. Servers with other limits may grant a
 longer timeout at the next handshake, but a new leader has not heard of this timeout.
@@ -211,8 +211,8 @@ class LeaderSync:
     """The ``sync`` requests of one connection that keep a lease. Times are in seconds of the caller's clock.
 
     :ivar unsent: whether a ``sync`` waits to be sent.
-    :ivar asked_at: the time at which the last ``sync`` was requested; at first the time at which the
-        connection began to serve.
+    :ivar asked_at: the time at which the last ``sync`` was requested. Before the first ``sync`` it is the
+        time at which the connection began to serve.
     """
 
     def __init__(self, now: float) -> None:

@@ -78,7 +78,7 @@ class SessionMachine:
     :ivar on_lease_short: called when the lease is nearly over and is kept.
     :ivar fatal: the error if there will never be a session; None while a session is possible.
     :ivar refusal: the error if a server has refused an identity since the last connection that served; None
-        if no server has.
+        if no server has refused one.
     :ivar dismissed: whether the last server may be one that serves only its own, read-only sessions. Such a
         server says so, or closes the connection without sending a byte.
     :ivar peer: the name of the server for errors; ``""`` if it is unknown.
@@ -208,8 +208,8 @@ class SessionMachine:
 
     @property
     def connected_since(self) -> float:
-        """The time at which the present connection began to serve, in the caller's time; infinity if it does
-        not serve."""
+        """The time at which the present connection began to serve, by the caller's clock; infinity if the
+        connection does not serve."""
         return self._connection.ready_since if self._connection is not None else math.inf
 
     def connect_failed(self, reason: str) -> None:

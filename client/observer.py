@@ -2,7 +2,7 @@
 
 The rules:
 
-* Each change of the state is reported, in order; two changes never become one.
+* Each change of the state is reported, in order. Two changes are never reported as one.
 * An observer is called in the client's own tasks, and must return at once. An exception that it raises is
   logged, and the client continues.
 * Without an observer no request is timed.

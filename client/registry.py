@@ -1,4 +1,4 @@
-"""The events that watches report, and the registry, which is the client's part of the watches. No I/O.
+"""The events that watches report, and the registry of the client's watches. No I/O.
 
 The server keeps one watch for each connection, path and kind, for any number of local users. This registry
 shares the watch between its users, delivers the events, and arms the watches again after a reconnect. When
@@ -75,8 +75,8 @@ Event = WatchEvent | Missed
 
 
 class WatchKind(enum.Enum):
-    """The lists of setWatches2, in the order of the record. EXIST is a data watch on a znode that does not
-    exist."""
+    """The kinds of watches, in the order of their lists in setWatches2. EXIST is a data watch on a znode that
+    does not exist."""
 
     DATA = enum.auto()
     EXIST = enum.auto()

@@ -210,8 +210,8 @@ async def repeat(zk: ZooKeeper, call: Callable[[], Awaitable[T]], generation: in
     """Repeat a call until it is answered. Recipes use this for calls that belong to one session and can be
     executed twice. A request that a read-only server refuses waits for a full server.
 
-    :param generation: the session to which the call belongs, by ``session.generation``; the present one if
-        None. In another session nothing is repeated.
+    :param generation: the ``session.generation`` of the session to which the call belongs; None means the
+        present session. In another session nothing is repeated.
     :raises SessionExpiredError: that session has ended.
     :raises ClosingError: the client was closed.
     :raises ZooKeeperError: the errors of the call, except :data:`UNANSWERED`.

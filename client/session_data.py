@@ -25,8 +25,8 @@ NO_PASSWORD = bytes(16)
 class Metrics:
     """Counters of the client since it was made.
 
-    :ivar requests: the number of sent requests, by op code; without pings, and without the ``sync`` requests
-        that keep a lease.
+    :ivar requests: the number of sent requests, by op code. Pings and the ``sync`` requests that keep a lease
+        are not counted.
     :ivar connections: the number of times that a session was attached to a server.
     :ivar suspended: seconds during which the client had a session and no connection. The present
         interruption is not counted yet.
@@ -49,7 +49,7 @@ class SessionData:
     :ivar connect_budget: the time in seconds in which a server must complete the handshake and the
         authentication. A change takes effect with the next connection.
     :ivar session_id: 0 without a session. Pass an id and a password to take over a session.
-    :ivar sasl: the user who logs in by SASL on each connection; None for nobody.
+    :ivar sasl: the user who logs in by SASL on each connection; None without a SASL login.
     :ivar read_only: whether read-only servers can serve the client too.
     :ivar request_limit: the largest request in bytes, the ``jute.maxbuffer`` of the servers.
     :ivar reply_limit: the largest reply in bytes that is accepted.

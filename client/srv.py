@@ -2,8 +2,8 @@
 
 The rules follow the Java client where the Java client has rules:
 
-* The name is looked up as it is written, such as ``_zookeeper._tcp.example.com``, and below the search
-  domains of this machine, like host names.
+* The name, such as ``_zookeeper._tcp.example.com``, is looked up as it is written. Like a host name, it is
+  also looked up below the search domains of this machine.
 * Each record is a server: the host name and the port of its target. Priority and weight are ignored, because
   the servers of an ensemble share their clients evenly.
 * Records without a port are left out. Records with the target ``.``, which means that the service does not

@@ -50,7 +50,7 @@ _AT_ONCE = 500
 _NOTE = "swept"
 """The name of the znode with the largest czxid of the deleted markers."""
 _UNKNOWN = 2**63 - 1
-"""The zxid that replaces a note that cannot be read. With this zxid any marker may have been deleted."""
+"""The zxid that is used in place of an unreadable note. With this zxid any marker may have been deleted."""
 
 
 class Markers:

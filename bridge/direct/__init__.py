@@ -17,8 +17,8 @@ them back. The rules:
 * A call is *direct* as long as its caller does the call. The loop does not touch a direct call. The call is
   no longer direct when the loop continues the call's exchange, or when the caller makes the loop do the call
   (:mod:`.calls`).
-* The caller posts to the loop what only the loop can do: a request that could not be sent, or a reply that
-  came together with something else.
+* Only the loop can send a request that could not be sent at once, and handle a reply that came together with
+  other bytes. The caller posts these to the loop.
 * A thread waits for the reply itself (:mod:`.threads`); an event loop of asyncio watches the connection
   (:mod:`.tasks`).
 """

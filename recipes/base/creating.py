@@ -73,7 +73,7 @@ DEFAULTS = ZnodeOptions()
 async def create_ephemeral(
     bound: Bound, path: str, data: bytes = b"", options: ZnodeOptions = DEFAULTS
 ) -> Stat:
-    """Create an ephemeral znode with a fixed name. If a reply was lost, and a znode with this name belongs to
+    """Create an ephemeral znode with a fixed name. If a reply was lost and a znode with this name belongs to
     this session, this call has created the znode.
 
     :raises NodeExistsError: the znode exists, and belongs to another session.

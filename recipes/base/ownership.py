@@ -143,7 +143,8 @@ class Ownership:
             self.lose(LockLost(reason, self.path))
 
     def lapse(self) -> None:
-        """Lose the ownership, because code that relies on it has found that its limit has passed."""
+        """Lose the ownership, because code that relies on the ownership has found that the limit has
+        passed."""
         self.lose(LockLost(LossReason.LEASE_EXPIRED, self.path))
 
     def _verdict(self) -> LossReason | None:

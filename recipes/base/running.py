@@ -1,4 +1,4 @@
-"""Recipes that run in the background until the end of a block, in one session after the other."""
+"""Recipes that run in the background until the end of a block. They continue in the next session."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def alongside(zk: ZooKeeper, work: Callable[[], Awaitable[None]]) -> Async
 
 
 async def steady(zk: ZooKeeper, call: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a call until it is answered, in one session after the other. The server may carry out the call
+    """Repeat a call until it is answered, also in the next sessions. The server may carry out the call
     more than once. So the call must not depend on the session.
 
     :raises SessionExpiredError: the session has ended, and the client opens no new session.

@@ -6,9 +6,9 @@ The rules:
   children only to find the paths that must be read.
 * If an event names a path during a read of the path, the path is read once more. So the cache follows each
   path in the order of its changes, and in the end has the same content as the tree.
-* After the start, a lost connection, a new session, or an overflow of events, the cache sends a sync and
-  walks through the whole tree: it reads every path that it knows or finds. When the walk is done, the cache
-  is *synced*.
+* The cache walks through the whole tree at its start, after a lost connection, in a new session, and after an
+  overflow of events. For a walk the cache sends a sync, and then reads each cached path and each path that it
+  finds. When the walk is done, the cache is *synced*.
 * A walk first follows the lists of children downwards. Then it reads the cached paths that were in no list.
   The cached znode at such a path may be out of date. This happens if the event for the path was lost after a
   read had found that the parent was gone.

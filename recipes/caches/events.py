@@ -37,7 +37,7 @@ class CacheEventType(enum.Enum):
 class CachedNode:
     """A znode, as the last read returned it.
 
-    :ivar data: the data; None if the cache holds no data, and for null data.
+    :ivar data: the data; None if the cache holds no data or the data is null.
     :ivar stat: the Stat of the last read. If a child is created or deleted, the parent's Stat changes, but
         this makes no event for the parent.
     """

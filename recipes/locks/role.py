@@ -27,8 +27,8 @@ from ..base.choices import one_of
 
 LockLayout = Literal["curator", "kazoo", "both"]
 """The libraries that see our contenders. ``"curator"``: Curator, the Go client and aiozk. ``"kazoo"``: kazoo,
-the Go client and aiozk. ``"both"``: all of them; each contender then has two znodes, which are created in one
-transaction."""
+the Go client and aiozk. ``"both"``: all these libraries; each contender then has two znodes, which are
+created in one transaction."""
 
 OURS = "z"
 """The first character in the name of the znode for kazoo, with ``layout="both"``. Curator sorts a name

@@ -33,7 +33,7 @@ class ClaimQueue(ItemQueue):
 
     * :meth:`put` raises :class:`AmbiguousResult` if the reply is lost. With ``retry=True`` it puts the item
       at least once.
-    * :meth:`claim` returns an item at least once; if no claim is lost, exactly once.
+    * :meth:`claim` returns an item at least once. If no claim is lost, it returns the item exactly once.
     * :meth:`get` claims an item and deletes it at once. Exactly one call returns the item.
     """
 

@@ -1,4 +1,4 @@
-"""Removing an item from a queue, so that it is known afterwards which consumer has taken it.
+"""Removing an item from a queue. Afterwards it is known which consumer has taken the item.
 
 A *claim* is an ephemeral znode with the name of the item, in a separate directory. While the claim exists,
 the item is reserved for the owner of the claim. The owner takes the item: one transaction deletes the item

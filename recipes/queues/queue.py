@@ -43,7 +43,7 @@ class Queue(ItemQueue):
     * :meth:`get` without ``safe`` is at most once: :class:`UndecidedItem` is raised whenever the reply is
       lost and the item is gone.
 
-    The costs: a put costs 1 request; with ``native`` it costs 1 more request in the background. A get with
+    A put costs 1 request. With ``native`` a put costs 1 more request in the background. A get with
     ``safe`` costs 3 requests, and a get without ``safe`` costs 2 requests. In addition, the items are listed
     when the last list is used up, and they are watched while a task waits.
     """
