@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 class Running(TaskWrapper, of=TrioRunning):
     """The base of a recipe that runs until the end of its block. An object has at most one block at the same
-    time. Any number of tasks may use the object in this block."""
+    time. Any number of tasks can use the object in this block."""
 
     _trio: TrioRunning
 

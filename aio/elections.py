@@ -78,7 +78,7 @@ class LeaderElection(TaskWrapper, of=TrioLeaderElection):
 
     def lead(self) -> AbstractAsyncContextManager[Term]:
         """Wait until this candidate is elected. The candidate leads until the end of the block, and then
-        resigns. Any number of tasks may be candidates at the same time. The method also raises the errors of
+        resigns. Any number of tasks can be candidates at the same time. The method also raises the errors of
         :meth:`.Lock.acquire`.
 
         :raises LockLost: the leader was deposed.
@@ -178,7 +178,7 @@ class LeaderLatch(Running, of=TrioLeaderLatch):
 
     def term(self) -> AbstractAsyncContextManager[Term]:
         """Wait until this candidate leads, and run the block while it leads. The candidate does not resign at
-        the end of this block. Any number of tasks may be in such blocks at the same time.
+        the end of this block. Any number of tasks can be in such blocks at the same time.
 
         :raises LockLost: the leader was deposed, or the latch's block has ended (``LossReason.RELEASED``).
         :raises RuntimeError: the latch's block has ended or has not begun.

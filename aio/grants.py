@@ -24,7 +24,7 @@ G = TypeVar("G")
 
 class Acquirable(TaskWrapper, Generic[G], of=TrioAcquirable):
     """The base of everything that ``async with`` acquires. Each block acquires separately. Any number of
-    tasks may use one object."""
+    tasks can use one object."""
 
     _trio: TrioAcquirable[Any]
 

@@ -161,7 +161,7 @@ class PersistentNode(KeptNode, of=TrioPersistentNode):
         ``"takeover"`` replace each other's znode without end.
     :param parents: the kind of missing parents: see :data:`.Parents`.
     :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
-    :param cleanup_grace: the time in seconds that the end of the block may wait for the server.
+    :param cleanup_grace: the time in seconds that the end of the block can wait for the server.
     :raises ValueError: an option has a wrong value.
 
     :ivar path: the path of the znode. After the creation of a sequential znode it includes the number.
@@ -239,7 +239,7 @@ class Partitioner(Running, of=TrioPartitioner):
 
     The znodes are the same as in kazoo's SetPartitioner: a member is ``<path>/party/<32 hex digits>-<id>``. A
     lock, ``<path>/locks/<item>``, guards each item. So an item never belongs to two members, even if these
-    members have read different lists of members. Members of both libraries may be mixed; all members must
+    members have read different lists of members. Members of both libraries can be mixed; all members must
     have the same items. Other children of the party are ignored with a warning; kazoo treats them as members.
 
     When the session expires, the items are lost, and the member joins again in the next session. If another

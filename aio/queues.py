@@ -25,7 +25,7 @@ from .wrapper import TaskWrapper
 
 
 class ItemQueue(TaskWrapper, of=TrioItemQueue):
-    """The base of all queues. Any number of tasks may use one object.
+    """The base of all queues. Any number of tasks can use one object.
 
     Tasks that wait for an item get items in the order in which they came. Only the first waiting task sends
     requests. Children that are not items are skipped, and logged once. Listing more than 10,000 items is
@@ -104,7 +104,7 @@ class Queue(ItemQueue, of=TrioQueue):
         as in Curator's SimpleDistributedQueue and ZooKeeper's DistributedQueue. ``kazoo``:
         ``entry-100-<number>``, as in kazoo's Queue. In all layouts the data of the znode is the payload.
     :param safe: whether an item is claimed in ``<path>.claims`` before it is taken. All consumers of this
-        package should use the same value. Consumers of other libraries do not claim items, but they may use
+        package should use the same value. Consumers of other libraries do not claim items, but they can use
         the same queue.
     :param options: see :class:`.QueueOptions`.
 

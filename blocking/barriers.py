@@ -80,14 +80,14 @@ class DoubleBarrier(ThreadWrapper, of=TrioDoubleBarrier):
                                # waits until all other members have ended their work
 
     A member that comes while a round is under way joins it. The block's value is the path of the member's
-    znode. Any number of threads may use one object, in any number of rounds. Each block is one member.
+    znode. Any number of threads can use one object, in any number of rounds. Each block is one member.
 
     If the body raises or is cancelled, the member leaves without waiting. If the session ends between the
     beginning of the block and its end, the body is cancelled, and the block raises :class:`BarrierBroken`. If
     the znode of a member is deleted while the member waits for the beginning, the member creates the znode
     again. If the znode is deleted later, the other members treat the member as gone.
 
-    The layout is the layout of Curator's DistributedDoubleBarrier. Members of Curator and kazoo may take
+    The layout is the layout of Curator's DistributedDoubleBarrier. Members of Curator and kazoo can take
     part: every child except ``ready`` is a member. Members of kazoo delete ``ready`` when they *begin* to
     leave. A member of this recipe that has no connection during the whole time in which ``ready`` exists does
     not notice ``ready``, and keeps waiting. At the end of a round a member writes the data of ``path`` again,

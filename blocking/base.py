@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 class Running(ThreadWrapper, of=TrioRunning):
     """The base of a recipe that runs until the end of its block. An object has at most one block at the same
-    time. Any number of threads may use the object in this block."""
+    time. Any number of threads can use the object in this block."""
 
     _trio: TrioRunning
 

@@ -25,7 +25,7 @@ G = TypeVar("G")
 
 class Acquirable(ThreadWrapper, Generic[G], of=TrioAcquirable):
     """The base of everything that ``with`` acquires. Each block acquires separately. Any number of
-    threads may use one object."""
+    threads can use one object."""
 
     _trio: TrioAcquirable[Any]
 

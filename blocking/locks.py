@@ -39,7 +39,7 @@ class Lock(Acquirable[Grant], of=TrioLock):
     Contenders get the lock in the order in which they came. Each contender is a child of the path. When the
     session of the holder ends, the lock is free. When the lock may have been lost, the body is cancelled
     before another client can get the lock, and the block raises :class:`LockLost`: see ``suspended``. Any
-    number of threads may use one object. Each block is a separate contender.
+    number of threads can use one object. Each block is a separate contender.
 
     :param path: the path of the parent of the contenders. A missing parent is created.
     :param data: the data of the contender's znode.
@@ -47,7 +47,7 @@ class Lock(Acquirable[Grant], of=TrioLock):
         aiozk. ``"kazoo"``: kazoo, the Go client and aiozk. ``"both"``: all these libraries; each contender
         then has two znodes. With every value of ``layout`` this lock waits for the contenders of all these
         libraries.
-    :param reentrant: whether a thread that holds the lock may enter it again. If False, a second entry raises
+    :param reentrant: whether a thread that holds the lock can enter it again. If False, a second entry raises
         :class:`Deadlock`.
     :param local_queue: whether the threads that use this object wait in a queue of this process. With the queue
         only its first thread contends at the server.
@@ -152,7 +152,7 @@ class WriteLock(Lock, of=TrioWriteLock):
 class LockRegistry(ThreadWrapper, of=TrioLockRegistry):
     """The locks for any number of keys, below one path: ``with registry["user/7"]``.
 
-    A key may be any text that is not empty. While a thread uses the object of a key, the same key returns the
+    A key can be any text that is not empty. While a thread uses the object of a key, the same key returns the
     same object. So local queues and reentrancy work.
 
     :param options: the options of :class:`Lock`.
@@ -279,7 +279,7 @@ class Semaphore(Acquirable[Grant], of=TrioSemaphore):
     A lease is a :class:`.Grant` and gives the same guarantees as a lock. The lease ends with the session.
     When the lease may have been lost, the body is cancelled, and the block raises :class:`LockLost`. The
     token of a lease is the czxid of its znode. Leases that were acquired together have the same token. A thread
-    may hold several leases. Acquiring and releasing a lease costs 8 requests; with ``layout="kazoo"`` it
+    can hold several leases. Acquiring and releasing a lease costs 8 requests; with ``layout="kazoo"`` it
     costs 9 requests.
 
     :param path: the path of the semaphore. A missing znode is created.
@@ -342,7 +342,7 @@ class Semaphore(Acquirable[Grant], of=TrioSemaphore):
 
     def acquire_many(self, count: int, *, wait: bool = True) -> AbstractContextManager[Grants]:
         """Acquire several leases, all or none: ``with semaphore.acquire_many(3) as leases``. Each lease
-        may be released separately before the block ends. The block raises the errors of :meth:`acquire`.
+        can be released separately before the block ends. The block raises the errors of :meth:`acquire`.
 
         :raises ValueError: ``count`` is lower than 1, or higher than a fixed limit.
         """
@@ -409,7 +409,7 @@ def contenders(
 
 
 def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
-    """Ask a holder to give a lock back. The holder may ignore the request. Curator's revocable locks and the
+    """Ask a holder to give a lock back. The holder can ignore the request. Curator's revocable locks and the
     locks of this package (``on_revoke``) understand it. If the contender has left, nothing happens.
 
     :param contender: a contender from :meth:`Lock.contenders`, or the path of its znode.

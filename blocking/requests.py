@@ -28,7 +28,7 @@ class Request(ThreadWrapper, Generic[T], of=TrioRequest):
         operation. Any other exception means that the reply is malformed, and ends the connection.
     :ivar refusal: a function that makes the error for a code of the server; None for the plain error of the
         code.
-    :ivar retry: whether the request may be sent again after its reply was lost (reads).
+    :ivar retry: whether the request can be sent again after its reply was lost (reads).
     :ivar sent: whether a connection has sent the request. If so, the request may have been applied.
     :ivar settled: whether the request has an outcome.
     :ivar error: the error of the request; None if there is none.

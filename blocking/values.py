@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Counter(ThreadWrapper, Generic[N], of=TrioCounter):
-    """A number at a path. Any client may add to the number.
+    """A number at a path. Any client can add to the number.
 
         counter = Counter(zk, "/counters/orders")
         before, after = counter.add(1)
@@ -32,7 +32,7 @@ class Counter(ThreadWrapper, Generic[N], of=TrioCounter):
     :param codec: the form of the number in the znode. :data:`.INT32` is the form of Curator's SharedCount and
         DistributedAtomicInteger, and of kazoo's Counter with ``support_curator=True``. :data:`.INT64` is the
         form of Curator's DistributedAtomicLong. :data:`.ASCII_INT` is the form of kazoo's Counter; the number
-        may have any size. :data:`.ASCII_FLOAT` is the form of kazoo's Counter with a float as its default.
+        can have any size. :data:`.ASCII_FLOAT` is the form of kazoo's Counter with a float as its default.
     :param default: the number before the first change.
     :param missing: the reaction to a znode that is gone: see :class:`CounterOptions`.
     :param exactly_once, parents, acl: see :class:`.ValueOptions`.
@@ -98,7 +98,7 @@ class Counter(ThreadWrapper, Generic[N], of=TrioCounter):
         return self._call(self._trio.set, value)
 
     def add(self, amount: N) -> tuple[N, N]:
-        """Add a number, which may be negative. Returns the values before and after the addition."""
+        """Add a number, which can be negative. Returns the values before and after the addition."""
         return self._call(self._trio.add, amount)
 
     def compare_and_set(self, expected: N, value: N) -> bool:
@@ -116,7 +116,7 @@ class Counter(ThreadWrapper, Generic[N], of=TrioCounter):
 
 
 class SharedValue(ThreadWrapper, Generic[T], of=TrioSharedValue):
-    """A value at a path. Any client may read, follow and replace the value.
+    """A value at a path. Any client can read, follow and replace the value.
 
         value = SharedValue(zk, "/config/limit", codec=INT32)
         with value.updates() as stream:

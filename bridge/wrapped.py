@@ -141,7 +141,7 @@ IN_LOOP = {
     "ZooKeeper.submit",
     "Session.changes",
 }
-"""Members that do not wait, but may be used only in the loop."""
+"""Members that do not wait, but can be used only in the loop."""
 
 UNTIL_LIMIT = {"Grant.check"}
 """Members that are used in the loop and check whether the caller holds something now. The process may be

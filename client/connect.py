@@ -84,7 +84,7 @@ async def connect(
         ``srv+zk://_zookeeper._tcp.example.com/chroot`` means the servers in the SRV records of that name;
         ``dns-srv://``, the prefix of the Java client, means the same. The SRV records are looked up again for
         each round too. The look-up needs the package dnspython.
-    :param session_timeout: seconds without contact after which the server may end the session. The server may
+    :param session_timeout: seconds without contact after which the server may end the session. The server can
         choose another timeout: see ``session.negotiated_timeout``.
     :param connect_timeout: seconds to wait for the first session; ``math.inf`` waits for ever.
     :param close_grace: the seconds that the end of the block can take to finish the cleanup's jobs and to

@@ -48,7 +48,7 @@ class CounterOptions(ValueOptions, total=False):
 
 
 class Counter(Generic[N]):
-    """A number at a path. Any client may add to the number.
+    """A number at a path. Any client can add to the number.
 
         counter = Counter(zk, "/counters/orders")
         before, after = await counter.add(1)
@@ -56,7 +56,7 @@ class Counter(Generic[N]):
     :param codec: the form of the number in the znode. :data:`.INT32` is the form of Curator's SharedCount and
         DistributedAtomicInteger, and of kazoo's Counter with ``support_curator=True``. :data:`.INT64` is the
         form of Curator's DistributedAtomicLong. :data:`.ASCII_INT` is the form of kazoo's Counter; the number
-        may have any size. :data:`.ASCII_FLOAT` is the form of kazoo's Counter with a float as its default.
+        can have any size. :data:`.ASCII_FLOAT` is the form of kazoo's Counter with a float as its default.
     :param default: the number before the first change.
     :param missing: the reaction to a znode that is gone: see :class:`CounterOptions`.
     :param exactly_once, parents, acl: see :class:`.ValueOptions`.
@@ -123,7 +123,7 @@ class Counter(Generic[N]):
         self._seen = True
 
     async def add(self, amount: N) -> tuple[N, N]:
-        """Add a number, which may be negative. Returns the values before and after the addition."""
+        """Add a number, which can be negative. Returns the values before and after the addition."""
         change = await self._change(lambda value: value + amount)
         assert change is not None
         return change

@@ -3,7 +3,7 @@
 The rules:
 
 * A member is an ephemeral child of the path. When a member finds enough members, it creates the persistent
-  child ``ready``. While a valid ``ready`` exists, every member may pass.
+  child ``ready``. While a valid ``ready`` exists, every member can pass.
 * A ``ready`` is valid if one of the present members is older than this ``ready``. A ``ready`` that is older
   than all members is left from a broken round, and is deleted (trap E-21).
 * At the end, the member with the lowest name keeps its znode until no other member has a znode. The other
@@ -59,14 +59,14 @@ class DoubleBarrier:
                                # waits until all other members have ended their work
 
     A member that comes while a round is under way joins it. The block's value is the path of the member's
-    znode. Any number of tasks may use one object, in any number of rounds. Each block is one member.
+    znode. Any number of tasks can use one object, in any number of rounds. Each block is one member.
 
     If the body raises or is cancelled, the member leaves without waiting. If the session ends between the
     beginning of the block and its end, the body is cancelled, and the block raises :class:`BarrierBroken`. If
     the znode of a member is deleted while the member waits for the beginning, the member creates the znode
     again. If the znode is deleted later, the other members treat the member as gone.
 
-    The layout is the layout of Curator's DistributedDoubleBarrier. Members of Curator and kazoo may take
+    The layout is the layout of Curator's DistributedDoubleBarrier. Members of Curator and kazoo can take
     part: every child except ``ready`` is a member. Members of kazoo delete ``ready`` when they *begin* to
     leave. A member of this recipe that has no connection during the whole time in which ``ready`` exists does
     not notice ``ready``, and keeps waiting. At the end of a round a member writes the data of ``path`` again,
@@ -181,7 +181,7 @@ class _Member:
         self._own = await create_ephemeral(self.bound, self.path, barrier._data, barrier._options)
 
     async def _let_in(self) -> bool:
-        """Look once whether this member may pass. If not, wait for a change. Returns whether the member has
+        """Look once whether this member can pass. If not, wait for a change. Returns whether the member has
         passed."""
         changed = self._zk.session.changed
         ready, ready_watch = await self._look(self._ready)

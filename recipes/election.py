@@ -111,7 +111,7 @@ class LeaderElection:
     @asynccontextmanager
     async def lead(self) -> AsyncIterator[Term]:
         """Wait until this candidate is elected. The candidate leads until the end of the block, and then
-        resigns. Any number of tasks may be candidates at the same time. The method also raises the errors of
+        resigns. Any number of tasks can be candidates at the same time. The method also raises the errors of
         :meth:`.Lock.acquire`.
 
         :raises LockLost: the leader was deposed.

@@ -90,7 +90,7 @@ class LeaderLatch(Running):
     @asynccontextmanager
     async def term(self) -> AsyncIterator[Term]:
         """Wait until this candidate leads, and run the block while it leads. The candidate does not resign at
-        the end of this block. Any number of tasks may be in such blocks at the same time.
+        the end of this block. Any number of tasks can be in such blocks at the same time.
 
         :raises LockLost: the leader was deposed, or the latch's block has ended (``LossReason.RELEASED``).
         :raises RuntimeError: the latch's block has ended or has not begun.

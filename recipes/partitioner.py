@@ -40,7 +40,7 @@ class Partitioner(Running):
 
     The znodes are the same as in kazoo's SetPartitioner: a member is ``<path>/party/<32 hex digits>-<id>``. A
     lock, ``<path>/locks/<item>``, guards each item. So an item never belongs to two members, even if these
-    members have read different lists of members. Members of both libraries may be mixed; all members must
+    members have read different lists of members. Members of both libraries can be mixed; all members must
     have the same items. Other children of the party are ignored with a warning; kazoo treats them as members.
 
     When the session expires, the items are lost, and the member joins again in the next session. If another

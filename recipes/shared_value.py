@@ -108,7 +108,7 @@ class ValueOptions(TypedDict, total=False):
 
 
 class SharedValue(Generic[T]):
-    """A value at a path. Any client may read, follow and replace the value.
+    """A value at a path. Any client can read, follow and replace the value.
 
         value = SharedValue(zk, "/config/limit", codec=INT32)
         async with value.updates() as stream:

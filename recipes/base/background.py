@@ -13,7 +13,7 @@ from ..errors import RecipeError
 class BackgroundWork:
     """Work in the background. The work begins at once, and only the end of the client can stop it.
 
-    :param work: the function that does the work. The function may raise :class:`ZooKeeperError` and
+    :param work: the function that does the work. The function can raise :class:`ZooKeeperError` and
         :class:`RecipeError`. Any other error is a bug, and ends the client.
 
     :ivar done: set when the work has ended.

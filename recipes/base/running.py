@@ -77,7 +77,7 @@ async def steady(zk: ZooKeeper, call: Callable[[], Awaitable[T]]) -> T:
 
 class Running:
     """The base of a recipe that runs until the end of its block. An object has at most one block at the same
-    time. Any number of tasks may use the object in this block."""
+    time. Any number of tasks can use the object in this block."""
 
     def __init__(self) -> None:
         self._block: AbstractAsyncContextManager[None] | None = None

@@ -61,7 +61,7 @@ class _Stage(enum.Enum):
     """The stages of a cache: see the diagram at the top of the module."""
 
     LOST = "events may be missing; nothing is read before the sync is done"
-    DUE = "the next walk may begin"
+    DUE = "the next walk can begin"
     WALKING = "the walk is under way"
     SYNCED = "the walk is done"
 

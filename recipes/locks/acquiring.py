@@ -46,7 +46,7 @@ async def end_after(error: BaseException, granted: Granted) -> None:
 
 class Acquirable(Generic[G]):
     """The base of everything that ``async with`` acquires. Each block acquires separately. Any number of
-    tasks may use one object."""
+    tasks can use one object."""
 
     def __init__(self) -> None:
         self._blocks: TaskBlocks[G] = TaskBlocks()

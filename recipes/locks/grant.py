@@ -6,7 +6,7 @@ The rules:
 * A release always deletes the znodes. If this is not possible at once, the client's cleanup deletes them
   later.
 * If one task has entered a reentrant lock several times, the last release gives up the grant.
-* Any client may ask the holder to give the lock back: it writes into the znode (:func:`.lock.revoke`).
+* Any client can ask the holder to give the lock back: it writes into the znode (:func:`.lock.revoke`).
   ``on_revoke`` is the reaction of the holder.
 """
 
@@ -66,7 +66,7 @@ class Grant:
     shared: bool
     ownership: Ownership
     _bound: Bound
-    _grace: float  # the time in seconds that a release may wait for the server
+    _grace: float  # the time in seconds that a release can wait for the server
     _on_revoke: OnRevoke = "ignore"
     _watches: list[Watch] = attrs.Factory(list)
     revoked: trio.Event = attrs.Factory(trio.Event)

@@ -13,7 +13,7 @@ from .grant import Grant
 class LocalQueue:
     """A queue of tasks, in the order in which the tasks came.
 
-    :param max_handoffs: the number of times in a row that a lock may be passed on to the next task of this
+    :param max_handoffs: the number of times in a row that a lock can be passed on to the next task of this
         process. Then the lock is released, and contenders of other processes get their turn.
     """
 

@@ -86,7 +86,7 @@ class Lock(Acquirable[Grant]):
     Contenders get the lock in the order in which they came. Each contender is a child of the path. When the
     session of the holder ends, the lock is free. When the lock may have been lost, the body is cancelled
     before another client can get the lock, and the block raises :class:`LockLost`: see ``suspended``. Any
-    number of tasks may use one object. Each block is a separate contender.
+    number of tasks can use one object. Each block is a separate contender.
 
     :param path: the path of the parent of the contenders. A missing parent is created.
     :param data: the data of the contender's znode.
@@ -94,7 +94,7 @@ class Lock(Acquirable[Grant]):
         aiozk. ``"kazoo"``: kazoo, the Go client and aiozk. ``"both"``: all these libraries; each contender
         then has two znodes. With every value of ``layout`` this lock waits for the contenders of all these
         libraries.
-    :param reentrant: whether a task that holds the lock may enter it again. If False, a second entry raises
+    :param reentrant: whether a task that holds the lock can enter it again. If False, a second entry raises
         :class:`Deadlock`.
     :param local_queue: whether the tasks that use this object wait in a queue of this process. With the queue
         only its first task contends at the server.
@@ -277,7 +277,7 @@ async def contenders(
 
 
 async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
-    """Ask a holder to give a lock back. The holder may ignore the request. Curator's revocable locks and the
+    """Ask a holder to give a lock back. The holder can ignore the request. Curator's revocable locks and the
     locks of this package (``on_revoke``) understand it. If the contender has left, nothing happens.
 
     :param contender: a contender from :meth:`Lock.contenders`, or the path of its znode.
@@ -290,7 +290,7 @@ async def revoke(zk: ZooKeeper, contender: Contender | str) -> None:
 class LockRegistry:
     """The locks for any number of keys, below one path: ``async with registry["user/7"]``.
 
-    A key may be any text that is not empty. While a task uses the object of a key, the same key returns the
+    A key can be any text that is not empty. While a task uses the object of a key, the same key returns the
     same object. So local queues and reentrancy work.
 
     :param options: the options of :class:`Lock`.

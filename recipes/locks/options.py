@@ -44,7 +44,7 @@ class HoldingOptions(TypedDict, total=False):
     ``on_session_loss``: the reaction of a waiting contender when its session expires. ``"requeue"`` (the
     default): begin anew in the next session. ``"raise"``: raise :class:`SessionExpiredError`.
 
-    ``cleanup_grace``: the time in seconds that the end of a wait or a release may wait for the server. The
+    ``cleanup_grace``: the time in seconds that the end of a wait or a release can wait for the server. The
     default is 1.
     """
 

@@ -4,7 +4,7 @@ The rules:
 
 * Contenders get the lock in the order in which they came. A reader waits for the nearest writer before it. A
   writer waits for every contender before it. So no contender can starve.
-* A writer may read. A reader cannot become a writer, because two readers that tried this would wait for each
+* A writer can read. A reader cannot become a writer, because two readers that tried this would wait for each
   other.
 * A writer that becomes a reader keeps its place: one transaction deletes the writer's znode and creates a
   reader's znode with the same number. The reader also keeps the token, because its own czxid would be larger
@@ -142,7 +142,7 @@ class _Reader(Lock):
 
     def _enter_again(self, held: Grant) -> None:
         if not held.shared:
-            held.enter_again()  # a writer may read, as in Curator: it keeps the write lock
+            held.enter_again()  # a writer can read, as in Curator: it keeps the write lock
             return
         super()._enter_again(held)
 

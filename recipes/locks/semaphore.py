@@ -79,7 +79,7 @@ class Semaphore(Acquirable[Grant]):
     A lease is a :class:`.Grant` and gives the same guarantees as a lock. The lease ends with the session.
     When the lease may have been lost, the body is cancelled, and the block raises :class:`LockLost`. The
     token of a lease is the czxid of its znode. Leases that were acquired together have the same token. A task
-    may hold several leases. Acquiring and releasing a lease costs 8 requests; with ``layout="kazoo"`` it
+    can hold several leases. Acquiring and releasing a lease costs 8 requests; with ``layout="kazoo"`` it
     costs 9 requests.
 
     :param path: the path of the semaphore. A missing znode is created.
@@ -154,7 +154,7 @@ class Semaphore(Acquirable[Grant]):
 
     def acquire_many(self, count: int, *, wait: bool = True) -> AbstractAsyncContextManager[Grants]:
         """Acquire several leases, all or none: ``async with semaphore.acquire_many(3) as leases``. Each lease
-        may be released separately before the block ends. The block raises the errors of :meth:`acquire`.
+        can be released separately before the block ends. The block raises the errors of :meth:`acquire`.
 
         :raises ValueError: ``count`` is lower than 1, or higher than a fixed limit.
         """

@@ -30,7 +30,7 @@ _HEX = re.compile(r"[0-9a-f]{32}")
 class LeaseLayout:
     """The names of the znodes of a semaphore.
 
-    :ivar gate: the path of the gate, which is a lock. The holder of the gate may take leases.
+    :ivar gate: the path of the gate, which is a lock. The holder of the gate can take leases.
     :ivar parent: the path of the parent of the leases.
     :ivar options: the options for the creation of the leases and their parent.
     :ivar sequential: whether the server adds a number to the name of a lease.

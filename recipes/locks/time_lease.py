@@ -6,7 +6,7 @@ The rules:
   with a session. The lease ends at the time in the znode, by the clocks of the clients.
 * A client changes the znode only while it holds a lock on the parent, and in one transaction with a check of
   this lock.
-* The holder may renew the lease before its end. Other clients may take the lease after its end.
+* The holder can renew the lease before its end. Other clients can take the lease after its end.
 """
 
 from __future__ import annotations

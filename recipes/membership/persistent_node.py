@@ -191,7 +191,7 @@ class PersistentNode(KeptNode):
         ``"takeover"`` replace each other's znode without end.
     :param parents: the kind of missing parents: see :data:`.Parents`.
     :param acl: the ACL of every znode that is created; None gives all permissions to everybody.
-    :param cleanup_grace: the time in seconds that the end of the block may wait for the server.
+    :param cleanup_grace: the time in seconds that the end of the block can wait for the server.
     :raises ValueError: an option has a wrong value.
 
     :ivar path: the path of the znode. After the creation of a sequential znode it includes the number.

@@ -28,7 +28,7 @@ from .producer import Putting
 class QueueOptions(TypedDict, total=False):
     """The options of all queues.
 
-    ``limit``: the number of items that the queue may hold. The default is None, which means any number. All
+    ``limit``: the number of items that the queue can hold. The default is None, which means any number. All
     clients that put items must use the same limit. Other libraries do not know the limit.
 
     ``retry``: whether an item is put again after a lost reply; then the queue may hold the item twice. The
@@ -53,7 +53,7 @@ class QueueOptions(TypedDict, total=False):
 
 
 class ItemQueue:
-    """The base of all queues. Any number of tasks may use one object.
+    """The base of all queues. Any number of tasks can use one object.
 
     Tasks that wait for an item get items in the order in which they came. Only the first waiting task sends
     requests. Children that are not items are skipped, and logged once. Listing more than 10,000 items is

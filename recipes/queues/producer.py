@@ -50,7 +50,7 @@ from .items import QueueFull, QueueLocation
 class Putting:
     """Puts items into one queue.
 
-    :ivar limit: the number of items that the queue may hold; None means any number.
+    :ivar limit: the number of items that the queue can hold; None means any number.
     :ivar retry: whether items are put again after a lost reply, even if they may already be in the queue.
     """
 

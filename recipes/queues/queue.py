@@ -27,7 +27,7 @@ class Queue(ItemQueue):
         as in Curator's SimpleDistributedQueue and ZooKeeper's DistributedQueue. ``kazoo``:
         ``entry-100-<number>``, as in kazoo's Queue. In all layouts the data of the znode is the payload.
     :param safe: whether an item is claimed in ``<path>.claims`` before it is taken. All consumers of this
-        package should use the same value. Consumers of other libraries do not claim items, but they may use
+        package should use the same value. Consumers of other libraries do not claim items, but they can use
         the same queue.
     :param options: see :class:`.QueueOptions`.
 
