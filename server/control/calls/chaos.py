@@ -51,7 +51,7 @@ def _delete(control: Control, ask: Ask) -> Any:
     return _form(number, chaos)
 
 
-_PROBABILITY: Final = Field("number", "the probability of this fault, from 0 to 1; 0 if it is not given")
+_PROBABILITY: Final = Field("number", "the probability of this fault, from 0 to 1 (default: 0)")
 
 ROUTES: Final = (
     Route("GET", "/chaos", _all, "Every chaos in force."),
@@ -63,9 +63,7 @@ ROUTES: Final = (
         {
             "seed": Field("integer", "the seed of all random numbers", required=True),
             **dict.fromkeys(FAULTS, _PROBABILITY),
-            "longest": Field(
-                "number", "the longest delay, in seconds on the server's clock; 0.1 if it is not given"
-            ),
+            "longest": Field("number", "the longest delay, in seconds on the server's clock (default: 0.1)"),
             "op": OP,
             "path": GLOB,
             "session": Field("string", "only messages of this session"),

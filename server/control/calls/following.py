@@ -157,21 +157,21 @@ ROUTES: Final[tuple[Route, ...]] = (
         "Follow the trace: a line for each request, reply, event, session and fault.",
         {
             "op": Field(
-                "string", "such as create; several are separated by commas; all but ping if it is not given"
+                "string", "operations such as create, separated by commas (default: all except ping)"
             ),
-            "path": Field("string", "a glob; * is any text without a slash, ** any text"),
+            "path": Field("string", "a glob; * matches a text without a slash, and ** matches any text"),
             "session": Field("string", SESSION),
             "past": Field(
                 "integer",
-                f"the number of past entries to send first, at most {_MOST_PAST}; 0 if it is not given",
+                f"the number of past entries to send first, at most {_MOST_PAST} (default: 0)",
             ),
             "rate": Field(
                 "number",
-                "the largest number of entries that are read in a second; no limit if it is not given",
+                "the largest number of entries that are read in a second (default: no limit)",
             ),
-            "format": Field("string", "text if it is not given", choices=FORMATS),
+            "format": Field("string", "the form of the answer (default: text)", choices=FORMATS),
         },
-        answer="Lines until the client disconnects; with `Accept: text/event-stream` they are events.",
+        answer="Lines until the client disconnects. With `Accept: text/event-stream` the lines are events.",
         needs_history=False,
     ),
 )

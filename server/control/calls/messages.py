@@ -101,8 +101,10 @@ def with_session(control: Control, ask: Ask) -> dict[str, Any]:
     return given
 
 
-OP: Final = Field("string|array", "such as create, get_data, multi; or several", items="string")
-GLOB: Final = Field("string", "a glob; * is any text without a slash, ** any text")
+OP: Final = Field(
+    "string|array", "an operation such as create, get_data or multi, or several operations", items="string"
+)
+GLOB: Final = Field("string", "a glob; * matches a text without a slash, and ** matches any text")
 _SESSION: Final = Field("string", "only requests of this session")
 
 ROUTES: Final = (
@@ -117,13 +119,19 @@ ROUTES: Final = (
             "path": GLOB,
             "session": _SESSION,
             "nth": Field("integer", "the first matching request to affect, from 1"),
-            "times": Field("integer|null", "the number of requests to affect, from the nth on; null: all"),
-            "when": Field("string", "before the request is applied, or after", choices=("before", "after")),
+            "times": Field(
+                "integer|null", "the number of requests to affect, from the nth on; null means all"
+            ),
+            "when": Field(
+                "string",
+                "whether the fault comes before or after the request is applied",
+                choices=("before", "after"),
+            ),
             "action": Field("string", "what goes wrong", choices=get_args(Action)),
             "error": Field(
-                "string|integer", "with action error: a name such as NoNode, or a code such as -101"
+                "string|integer", "for the action error: a name such as NoNode, or a code such as -101"
             ),
-            "seconds": Field("number", "with action delay: seconds on the server's clock"),
+            "seconds": Field("number", "for the action delay: the number of seconds on the server's clock"),
         },
         serves=("fault",),
     ),
@@ -140,11 +148,13 @@ ROUTES: Final = (
         _hold,
         "Hold messages back from now on, as a slow network does.",
         {
-            "kind": Field("string", "request if it is not given", choices=MESSAGE_KINDS),
+            "kind": Field(
+                "string", "the kind of the messages to hold (default: request)", choices=MESSAGE_KINDS
+            ),
             "op": OP,
             "path": GLOB,
             "session": Field("string", "only messages of this session"),
-            "times": Field("integer|null", "the largest number of messages to hold; null: all"),
+            "times": Field("integer|null", "the largest number of messages to hold; null means all"),
             "seconds": Field(
                 "number|null",
                 "the seconds for which each message is held, on the server's clock; null: until it is "
@@ -167,7 +177,7 @@ ROUTES: Final = (
         {
             "messages": Field(
                 "array",
-                "the numbers of the messages, in the order of their release; all if it is not given",
+                "the numbers of the messages, in the order of their release (default: all)",
                 items="integer",
             )
         },

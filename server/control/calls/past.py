@@ -113,7 +113,7 @@ ROUTES: Final = (
         {
             "session": Field("string", "the id or the name of a session; the session can be over"),
             "kind": Field(
-                "string", "such as request, reply, event, session, fault; several are separated by commas"
+                "string", "kinds such as request, reply, event, session or fault, separated by commas"
             ),
             "op": Field("string", "such as create"),
             "path": Field("string", "a glob"),
@@ -129,14 +129,14 @@ ROUTES: Final = (
         "The history as text, with a column for each session. If it is longer than 1 MiB, only its last "
         "lines are returned.",
         {
-            "format": Field("string", "text if it is not given", choices=("text", "json")),
+            "format": Field("string", "the form of the answer (default: text)", choices=("text", "json")),
             "sessions": Field(
-                "string", "ids or names of the sessions to show, separated by commas; all if it is not given"
+                "string", "the ids or names of the sessions to show, separated by commas (default: all)"
             ),
             "pings": Field("boolean", "whether pings are shown"),
             "width": Field(
                 "integer",
-                "the width in characters, at least 60; if it is not given, 120 or what up to 12 columns need",
+                "the width in characters, at least 60 (default: 120, or the width of up to 12 columns)",
             ),
             "limit": Field("integer", "the largest number of lines; the last ones are returned"),
             "since": _SINCE,

@@ -95,7 +95,7 @@ async def _advance(control: Control, ask: Ask) -> Any:
 
 
 async def in_turns(controls: Base, seconds: float, keep_alive: bool) -> None:
-    """Advance the clock of a server or an ensemble, while clients are served.
+    """Advance the clock of a server or an ensemble. Clients are served meanwhile.
 
     :raises ValueError: the time is negative or longer than 30 years.
     """
@@ -132,7 +132,7 @@ ROUTES: Final = (
         "POST",
         "/reset",
         _reset,
-        "Reset the server to the state of a fresh one; its port stays the same.",
+        "Reset the server to the state of a fresh server, with the same port.",
         serves=("reset",),
     ),
     Route("POST", "/server/pause", _pause_all, "Hear and say nothing.", serves=("pause",)),

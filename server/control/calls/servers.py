@@ -60,7 +60,7 @@ ROUTES: Final = (
                 "keys of zoo.cfg with their values; without clientPort the server chooses a free port",
             ),
             "clock": Field("string", "frozen: only /clock/advance moves the clock", choices=CLOCK_MODES),
-            "record": Field("boolean", "whether the history is recorded; true if it is not given"),
+            "record": Field("boolean", "whether the history is recorded (default: true)"),
             "hostile": Field(
                 "integer|null",
                 "the seed of a hostile server, which always does what ZooKeeper may do but rarely does",
@@ -68,7 +68,7 @@ ROUTES: Final = (
             "ensemble": Field("integer", "the number of voting servers of a pretend ensemble"),
             "observers": Field("integer", "the number of observers of the ensemble"),
             "election_ms": Field(
-                "integer", "milliseconds that an election of the ensemble takes; 200 if it is not given"
+                "integer", "the number of ms that an election of the ensemble takes (default: 200)"
             ),
         },
     ),

@@ -119,7 +119,7 @@ ROUTES: Final = (
         "/sessions/{session}/ghost",
         _ghost,
         "Make the session a ghost: its client does not get the session back.",
-        {"swap": Field("boolean", "give the client another session when it tries to resume this one")},
+        {"swap": Field("boolean", "true: a client that tries to resume this session gets a new session")},
         serves=("ghost",),
     ),
     Route(
@@ -135,10 +135,12 @@ ROUTES: Final = (
         "POST",
         "/names",
         _new_name,
-        "Name the next new session, or a live one; timelines use the name.",
+        "Give a name to the next new session or to a live session. Timelines use the name.",
         {
             "name": Field("string", "letters, digits, dots, dashes and underscores", required=True),
-            "address": Field("string", "only a session from this address: 127.0.0.1, or with a port"),
+            "address": Field(
+                "string", "only a session from this address, such as 127.0.0.1 or 127.0.0.1:40000"
+            ),
             "session": Field("string", "a session that lives"),
         },
         serves=("name_session",),

@@ -149,7 +149,7 @@ async def _delete_snapshot(control: Control, ask: Ask) -> Any:
 
 
 _ZNODES: Final = Field("object", 'path: data, or {"data", "acl", "kind", "ttl_ms", "owner"}', required=True)
-_PATH: Final = Field("string", "a path; / if it is not given")
+_PATH: Final = Field("string", "the path of a znode (default: /)")
 
 ROUTES: Final = (
     Route(
@@ -159,7 +159,7 @@ ROUTES: Final = (
         "The znode at a path and all znodes below it.",
         {
             "path": _PATH,
-            "format": Field("string", "json if it is not given", choices=("json", "text")),
+            "format": Field("string", "the form of the answer (default: json)", choices=("json", "text")),
         },
         serves=("dump", "format_tree"),
     ),

@@ -109,26 +109,31 @@ ROUTES: Final = (
         {
             "until": Field(
                 "string",
-                "a znode is there, is gone, has this data, these children, is an ephemeral of this session; "
-                "a session is there, a request came, some are held; some wait for the log of an ensemble, at "
-                "any of its servers; all clients are idle. If it is not given, it follows from the others",
+                "the condition: a znode exists, does not exist, has this data, has these children, or is an "
+                "ephemeral of this session; a session exists; a request has come; messages are held; "
+                "requests wait for the log, at any server of an ensemble; all clients are idle. The default "
+                "follows from the other fields",
                 choices=tuple(KINDS),
             ),
-            "path": Field("string", "a path; for a request a glob"),
+            "path": Field("string", "a path; for a request, a glob"),
             "data": Field("any", "text, base64 or null, as in /tree"),
             "children": Field("array|integer", "the names of all children, or their number", items="string"),
             "gone": Field("boolean", "true: wait until the znode does not exist"),
-            "session": Field("string", f"{SESSION}; any if it is not given"),
-            "op": Field("string", "such as create; all but ping if it is not given"),
-            "count": Field(
-                "integer", "the smallest number of sessions, requests or messages; 1 if it is not given"
-            ),
+            "session": Field("string", f"{SESSION} (default: every session)"),
+            "op": Field("string", "an operation, such as create (default: all except ping)"),
+            "count": Field("integer", "the smallest number of sessions, requests or messages (default: 1)"),
             "since": Field(
                 "number",
-                "count requests from this time on, in seconds on the server's clock; 0 if it is not given",
+                "count requests from this time on, in seconds on the server's clock (default: 0)",
             ),
-            "quiet": Field("number", f"seconds without a request after which clients are idle; {QUIET:g}"),
-            "timeout": Field("number", f"real seconds to wait; {_PATIENCE:g}, at most {_MOST_PATIENCE:g}"),
+            "quiet": Field(
+                "number",
+                f"the number of seconds without a request after which clients are idle (default: {QUIET:g})",
+            ),
+            "timeout": Field(
+                "number",
+                f"the number of real seconds to wait, at most {_MOST_PATIENCE:g} (default: {_PATIENCE:g})",
+            ),
         },
         serves=("wait_for", "wait_idle"),
     ),

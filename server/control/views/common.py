@@ -23,10 +23,10 @@ _MOST: Final = 1000
 _FEW: Final = 100
 """The default of the limit."""
 
-LIMIT: Final = Field("integer", f"the largest number of results; {_FEW}, at most {_MOST}")
-PATH: Final = Field("string", "a path; / if it is not given")
-TEXT: Final = Field("string", "only results that contain this text, in upper or lower case")
-AFTER: Final = Field("string", "only results after this one; give the last result of the previous answer")
+LIMIT: Final = Field("integer", f"the largest number of results, at most {_MOST} (default: {_FEW})")
+PATH: Final = Field("string", "the path of a znode (default: /)")
+TEXT: Final = Field("string", "only results that contain this text; upper and lower case are the same")
+AFTER: Final = Field("string", "only results after this result; give the last result of the previous answer")
 
 
 def limit_of(values: Any) -> int:

@@ -142,8 +142,8 @@ ROUTES: Final = (
         _past,
         f"The last {_PAST} past holds of a lock that are in the history.",
         {"path": Field("string", "of the lock", required=True)},
-        answer="The past holds, the oldest first, with begin and end in ms since the epoch; and their "
-        "number.",
+        answer="The past holds, the oldest first, with begin and end in ms since the epoch, and the number of "
+        "past holds.",
         needs_history=False,
     ),
     Route(
@@ -153,9 +153,9 @@ ROUTES: Final = (
         "Locks, elections, semaphores, barriers, queues and groups at and below a path, one line for each.",
         {
             "path": PATH,
-            "below": Field("boolean", "whether to include everything below the path; true if not given"),
+            "below": Field("boolean", "whether to include everything below the path (default: true)"),
         },
-        answer="Lines, in no order; the last one has `done`, and the cycles of waiting sessions.",
+        answer="Lines in no order. The last line has `done`, and the cycles of waiting sessions.",
         needs_history=False,
     ),
 )

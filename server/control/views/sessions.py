@@ -129,7 +129,7 @@ ROUTES: Final = (
         "GET",
         "/clients",
         _clients,
-        "The live sessions with their clients, by their ids.",
+        "The live sessions with their clients, in the order of the ids.",
         {"after": AFTER, "text": TEXT, "limit": LIMIT},
         answer="The sessions, the number of all sessions, and whether there are more sessions after these.",
         needs_history=False,

@@ -173,10 +173,10 @@ ROUTES: Final = (
         "One znode: its Stat, its ACL without digests, and a piece of its data.",
         {
             "path": PATH,
-            "offset": Field("integer", "the first byte of the data; 0 if it is not given"),
+            "offset": Field("integer", "the first byte of the data (default: 0)"),
             "length": Field(
                 "integer",
-                f"the number of bytes of the data, at most {_LONGEST:,}; {_PIECE:,} if it is not given",
+                f"the number of bytes of the data, at most {_LONGEST:,} (default: {_PIECE:,})",
             ),
         },
         answer="The znode; times are in ms since the epoch.",
@@ -189,10 +189,12 @@ ROUTES: Final = (
         "Search at and below a path: a line of JSON for each znode, in no order.",
         {
             "text": Field(
-                "string", "a part of a name, of a path if the text has a slash, or of data", required=True
+                "string",
+                "a part of a name or of data; if the text has a slash, a part of a path",
+                required=True,
             ),
             "path": PATH,
-            "in": Field("string", "name if it is not given", choices=("name", "data", "both")),
+            "in": Field("string", "where to search (default: name)", choices=("name", "data", "both")),
             "limit": LIMIT,
         },
         answer="Lines; the last line has `done`, and says whether there are more results.",

@@ -133,7 +133,7 @@ def _write(control: Control, nodes: dict[str, tree_io.Node], overwrite: bool) ->
         path: node for path, node in nodes.items() if path not in there or there[path].data != node.data
     }
     if not overwrite and (others := missing.keys() & there):
-        raise NodeExistsError(min(others), "it holds other data; choose to replace it, or another place")
+        raise NodeExistsError(min(others), "it holds other data; replace the data, or choose another place")
     if missing:
         running.enter(f"import {len(missing)} znodes")
         try:
@@ -150,7 +150,7 @@ ROUTES: Final = (
         _export,
         "The znodes at and below a path, as pyzk dump writes them.",
         {"path": PATH},
-        answer="A line of JSON for each znode, parents first; 409 if there are too many znodes.",
+        answer="A line of JSON for each znode, parents first. The status is 409 for too many znodes.",
         needs_history=False,
     ),
     Route(

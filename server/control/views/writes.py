@@ -85,7 +85,7 @@ ROUTES: Final = (
             "data": Field("any", _DATA),
             "kind": Field(
                 "string",
-                "persistent if it is not given",
+                "the kind of the znode (default: persistent)",
                 choices=("persistent", "ephemeral", "container", "ttl"),
             ),
             "sequential": Field("boolean", "whether the server appends a number"),
