@@ -142,8 +142,8 @@ ROUTES: Final = (
         _past,
         f"The last {_PAST} past holds of a lock that are in the history.",
         {"path": Field("string", "of the lock", required=True)},
-        answer="The past holds, the oldest first, with begin and end in ms since the epoch, and the number of "
-        "past holds.",
+        answer="The past holds, the oldest first, with begin and end in ms since the epoch, and the "
+        "number of past holds.",
         needs_history=False,
     ),
     Route(
