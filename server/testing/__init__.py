@@ -1,4 +1,4 @@
-"""The server inside a test suite.
+"""The test kit: servers that run inside a test suite.
 
 :class:`EmbeddedServer` runs a server in a thread, for tests with any client; :func:`open_server` runs a
 server in the test's own trio run; :class:`EmbeddedEnsemble` and :func:`open_ensemble` run several servers

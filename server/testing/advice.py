@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .advisor.finding import Finding
 
 _STEP: Final = 50
-"""Entries that the advisor reads at once, which takes some 2 ms."""
+"""The number of entries that the advisor reads in one step. A step takes about 2 ms."""
 
 
 class Advised(ABC):

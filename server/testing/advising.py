@@ -2,8 +2,8 @@
 
 * The plugin is called for each server of this process that ends: servers of fixtures and servers that a test
   has started itself.
-* The advice is sent with the report of the test in which the server ended, also from a worker of
-  pytest-xdist.
+* The advice is part of the report of the test in which the server ended. So a worker of pytest-xdist sends it
+  too.
 * With ``error``, this test fails.
 """
 

@@ -58,7 +58,7 @@ _BITS: Final = 53  # of a float's fraction
 
 
 def draw(*of: object) -> float:
-    """Return a number from 0 to 1, 1 excluded, that depends on the arguments alone."""
+    """Return a number from 0 to 1 (1 excluded). The number depends only on the arguments."""
     text = "\0".join(map(str, of))
     digest = blake2b(text.encode(), digest_size=8).digest()
     return float((int.from_bytes(digest) >> 64 - _BITS) / 2**_BITS)
@@ -99,15 +99,15 @@ class Chaos(Injector):
 
     :param sessions: the ids of the sessions that are alive, the oldest first.
     :param probabilities: the probability of each kind of fault, from 0 to 1.
-    :param longest: the longest delay of a message, in seconds; the delay is random too.
+    :param longest: the longest delay of a message, in seconds. The length of a delay is random.
     :param selection: the requests that may be affected. Other requests are not counted.
-    :param cause: the cause that the timeline shows.
+    :param cause: the name of the cause, which the timeline shows.
     :param origin: the origin of the faults (:mod:`.origin`).
     :param gate: the gate of the server.
     :param run: calls a function in the server's own thread.
     :ivar seed: the same seed and the same requests give the same faults.
     :ivar probabilities: the probability of each fault that may be injected.
-    :raises ValueError: a probability is not from 0 to 1, none is above 0, or ``longest`` is below 0.
+    :raises ValueError: a probability is not from 0 to 1, all probabilities are 0, or ``longest`` is below 0.
     """
 
     def __init__(
@@ -168,7 +168,8 @@ class Chaos(Injector):
                 raise
 
     def end(self) -> None:
-        """Inject no more faults. Messages that are delayed stay delayed. The second call does nothing."""
+        """Inject no more faults. Messages that are delayed now remain delayed until their time. The second
+        call does nothing."""
         self._run(self._gate.remove_injector, self)
 
     @property

@@ -34,7 +34,7 @@ from .running_ensemble import RunningEnsemble
 _SHOWN: Final = 10
 """The number of children that a message shows. A message shows ten times as many characters of data."""
 _STEP: Final = 10
-"""The number of past entries that are counted between two steps."""
+"""The number of past entries that are counted in one step."""
 
 Values: TypeAlias = Mapping[str, Any]
 """``path``, ``data`` (bytes or None), ``children`` (names, or their number), ``op``, ``session``, ``count``,
@@ -225,7 +225,7 @@ class PastRequests(RequestWait):
         self._past, self._wanted = past, wanted
 
     def count_past(self) -> Generator[None, None, None]:
-        """Count in steps. The earlier requests are listed before the first step."""
+        """Count the earlier requests in steps. The list of these requests is made before the first step."""
         for n, entry in enumerate(self._past):
             self.seen += self._wanted(entry)
             if n % _STEP == 0:
@@ -317,7 +317,7 @@ def _idle(scene: _Scene, values: Values) -> Condition:
 
 
 QUIET: Final = 0.1
-"""Seconds without a request, after which clients are idle."""
+"""The default number of seconds without a request after which clients are idle."""
 _BY_NAME: Final = (
     ("op", "request"),
     ("count", "request"),

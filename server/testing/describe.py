@@ -84,7 +84,7 @@ class Facts:
 
     :ivar asked: the operations of a request.
     :ivar size: the size of the whole message, in bytes, without the four bytes of the length.
-    :ivar answer: a number that differs between different replies.
+    :ivar answer: a hash of the reply. Two replies with the same content have the same hash.
     :ivar created: the path of the new znode, in the reply to a create.
     :ivar refused: for a refused multi: the operation that failed, from 0, and its error code.
     :ivar step: for an event: ``created``, ``deleted``, ``changed``, ``children changed``; for a session:
@@ -212,7 +212,7 @@ def _describe_multi(op: int, frame: bytes) -> Described:
 
 
 def some(words: Sequence[str], count: int | None = None) -> str:
-    """Show the first few of some names.
+    """Show the first few names of a collection.
 
     :param count: the number of all names, if ``words`` does not have all names.
     """
@@ -220,7 +220,7 @@ def some(words: Sequence[str], count: int | None = None) -> str:
 
 
 def _some(first: Sequence[str], count: int) -> str:
-    """Show the first few of ``count`` names."""
+    """Show the first few names, and how many names are not shown."""
     shown = first[:_NAMES]
     more = f", and {count - len(shown)} more" if count > len(shown) else ""
     return f"[{', '.join(shown)}{more}]"
@@ -251,8 +251,8 @@ def _refusal(body: bytes) -> tuple[int, int] | None:
     """Return the number of the refused operation of a multi, from 0, and its error code. None if no operation
     was refused.
 
-    All results then have the same size. The results before the refused operation are 0, and the other results
-    are errors.
+    In the reply to a refused multi, all results have the same size. The results before the refused operation
+    have the error code 0, and all other results have an error.
     """
 
     def error(number: int) -> int:
@@ -295,7 +295,7 @@ def _decoder() -> codecs.IncrementalDecoder:
 
 
 def _strings(head: bytes, pos: int) -> Iterator[str]:
-    """Yield the strings at the beginning of a message. The last string may be cut."""
+    """Yield the strings at the beginning of a message. The last string may be incomplete."""
     while pos + 4 <= len(head):
         (size,) = _INT.unpack_from(head, pos)
         pos += 4

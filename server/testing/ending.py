@@ -45,7 +45,9 @@ def ending(running: Running | RunningEnsemble, text: str) -> Callable[[Mapping[i
         def who(session: int) -> str:
             return names.get(session) or running.names[session] or session_text(session)
 
-        yield from _cut(_unsent(parts, who), "events that wait, as the connection is stopped:", "sessions")
+        yield from _cut(
+            _unsent(parts, who), "events that wait because the connection is stopped:", "sessions"
+        )
         yield from _cut(_watches(parts, who), "watches that have not fired:", "sessions")
         yield from _who_waits(running, parts, who, running.wall_clock(now))
 

@@ -10,8 +10,8 @@ process.
         ensemble.kill(ensemble.leader())
 
 The rules: when a verb returns, the verb has taken effect. A verb runs after everything that clients have sent
-before it. Some events take time on the servers' clock: the discovery of a silent link, the election of a
-leader. These events happen by themselves while the clock runs, and at once with
+before it. Some events take time on the servers' clock. These are the discovery of a silent link and the
+election of a leader. These events happen by themselves while the clock runs, and at once with
 :meth:`EnsembleControls.advance`.
 """
 
@@ -89,7 +89,8 @@ class EnsembleLaunch:
     """The arguments with which an ensemble is started.
 
     :ivar http: makes the HTTP server on the ports for clients.
-    :ivar patience: seconds of virtual time in which clients may do nothing but ping (:mod:`.virtual`).
+    :ivar patience: the number of seconds of virtual time in which clients can do nothing but ping
+        (:mod:`.virtual`).
     :ivar otlp: the URL to which spans are sent (:mod:`.spans`).
     """
 

@@ -149,7 +149,7 @@ def zk_proc(
 
     @pytest.fixture(scope=scope)
     def zk_proc(request: pytest.FixtureRequest) -> Iterator[ProcessServer]:
-        """The command pyzk-server as a subprocess, for the whole session."""
+        """The command pyzk-server as a subprocess, for the whole run of pytest."""
         import shlex
         import sys
 

@@ -107,7 +107,7 @@ class Injector:
         """Return what happens to a request of this session."""
 
     def has_fired(self) -> None:
-        """Note that the last request was affected in the way that :meth:`request` has returned."""
+        """Note that the fault that :meth:`request` has returned was injected."""
 
     def event(self, session: int, path: str) -> Injection | None:
         """Return the delay of a watch event. The delay also affects all later messages on the connection."""
@@ -124,8 +124,8 @@ class Fault(Injector):
     """One planned fault. It is a context manager, and the fault is in force inside its ``with``.
 
     :ivar words: the requests that the fault affects, in words.
-    :ivar seen: how many requests have matched, affected or not.
-    :ivar fired: how many requests were affected.
+    :ivar seen: the number of requests that have matched. Requests that were not affected count too.
+    :ivar fired: the number of affected requests.
     :ivar injection: what happens to these requests.
     :raises ValueError: the arguments exclude each other, or a number is out of range.
     """

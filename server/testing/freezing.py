@@ -56,13 +56,13 @@ class FreezingGate(Gate):
 
     @property
     def needed(self) -> object:
-        """True in a boolean context if messages must pass the gate now."""
+        """A value that is true if messages must pass the gate now."""
         endpoints = self.paused_endpoints or self.cut_endpoints
         sessions = self.cut_off or self.ghosts or self.swapped
         return self._frozen or self.paused or sessions or endpoints
 
     def update(self) -> None:
-        """Send messages through the gate if that is needed now."""
+        """Send messages through the gate if the gate is needed now, and past the gate otherwise."""
         self._service.gate = self if self.needed else None
 
     def opened(self, connection: Connection) -> None:
@@ -89,7 +89,7 @@ class FreezingGate(Gate):
         self.update()
 
     def reset(self) -> None:
-        """End every pause, once all connections are closed."""
+        """End every pause. All connections must be closed before."""
         self.paused = False
         self.cut_off.clear()
         self.ghosts.clear()

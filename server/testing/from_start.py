@@ -41,7 +41,7 @@ class FromStart(Gate):
         server.service.engine.on_txn = partial(self._note, "transaction")
 
     def _note(self, what: str, *arguments: Any) -> None:
-        """Note a call of a method of :class:`.history.Recorder`."""
+        """Note a call of a method of :class:`.history.Recorder`, for a later recorder."""
         self._noted.append((self._server.clock.now(), what, arguments))
 
     def opened(self, connection: Connection) -> None:

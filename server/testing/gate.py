@@ -33,9 +33,9 @@ from .operations import paths_in
 
 @attrs.define
 class Unsent:
-    """Events that wait until a connection is thawed, for the history.
+    """The events that wait until a connection is thawed. The history needs them.
 
-    :ivar first: the first events, at most as many as the history shows.
+    :ivar first: the first events. The number is limited to the number that the history shows.
     :ivar count: the number of all events.
     """
 
@@ -243,7 +243,7 @@ class MessageGate(HoldingGate):
     def _inject(
         self, injection: Injection, connection: Connection, op: int, frame: bytes, now: float
     ) -> Result:
-        """Inject a fault into a request; returns the reply to the request.
+        """Inject a fault into a request, and return the reply to the request.
 
         :raises Withheld: there is no reply, or not yet.
         """
@@ -309,7 +309,7 @@ class MessageGate(HoldingGate):
         now: float,
         result: Result,
     ) -> None:
-        """Send a reply after the seconds of a fault.
+        """Send a reply after the delay of a fault.
 
         :raises Withheld: always.
         """
@@ -328,7 +328,7 @@ class MessageGate(HoldingGate):
     def _wait(
         self, injection: Injection, connection: Connection, now: float, then: Callable[[float], None]
     ) -> None:
-        """Freeze a connection for the seconds of a fault."""
+        """Freeze a connection for as many seconds as a fault says."""
         until = now + injection.seconds
 
         def go_on() -> None:
@@ -355,6 +355,6 @@ class MessageGate(HoldingGate):
             self.recorder.fault(connection, op, frame, injection.describe(said), zxid)
 
     def reset(self) -> None:
-        """End every fault, hold and pause, once all connections are closed."""
+        """End every fault, hold and pause. All connections must be closed before."""
         self._injectors = []
         super().reset()

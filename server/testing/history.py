@@ -1,6 +1,6 @@
 """The flight recorder: the requests, replies, events and sessions of a server.
 
-Recording must be cheap enough to be always on. A request costs two tuples. An entry is described in words
+Recording must be cheap, because it is always on. A request costs two tuples. An entry is described in words
 only when a test reads the history. Memory is bounded, in entries and in bytes: the oldest entries are
 dropped. A large message is described immediately and its text is cut (:mod:`.describe`), so no entry is
 large.
@@ -59,7 +59,8 @@ _Client: TypeAlias = tuple[int, str]
 """The number of a connection, and its client's address and port."""
 NOBODY: _Client = (0, "")
 _LONGEST = 500
-"""The largest number of characters of a reason or a list of paths: an ACL may be long."""
+"""The largest number of characters of a reason or a list of paths. For example, a long ACL makes a long
+reason."""
 _LONGEST_TEXT = 10_000  # characters of what is entered as words
 MOST_EVENTS = 32  # that are sent together
 _KEPT = 512  # bytes of a request or reply that are kept as they are; larger ones are put into words at once
@@ -90,7 +91,7 @@ class Entry:
     :ivar path: the path of the znode, if there is exactly one.
     :ivar err: the error code of a reply; 0 is success.
     :ivar text: the entry in words.
-    :ivar client: address and port of the client; empty for none.
+    :ivar client: the address and port of the client; empty if the entry has no client.
     :ivar paths: the paths of all znodes of a request or reply.
     :ivar reason: for a reply: why the server refused the request, if the error code does not show the reason.
         Never a digest.
@@ -116,7 +117,7 @@ class Entry:
 
 
 def _shortened(event: Notification) -> Notification:
-    """Return the event to keep, with only the beginning of a long path."""
+    """Return the event for the history. Only the beginning of a long path is kept."""
     return event if len(event.path) <= _KEPT else Notification(event.zxid, event.type, _cut(event.path))
 
 
@@ -271,7 +272,7 @@ class Recorder(History):
 
     @staticmethod
     def kept(op: int, frame: bytes) -> Kept:
-        """Return the part of a request to keep."""
+        """Return the part of a request that the history keeps."""
         return frame if len(frame) <= _KEPT else (frame[:8], describe_request(op, frame))
 
     def request(self, connection: Connection, op: int, frame: bytes, now: float) -> Kept:
@@ -309,7 +310,7 @@ class Recorder(History):
         self.append(("fault", self._now(), connection.session_id, client, entry), _described(frame))
 
     def held(self, connection: Connection, text: str, kind: EntryKind = "hold") -> None:
-        """Record what happened to a message that cannot be described."""
+        """Record an event about a message. The text describes the event."""
         self._add(kind, connection.session_id, self._client(connection), text)
 
     def control(self, text: str, session: int = 0, kind: EntryKind = "control") -> None:
@@ -452,7 +453,7 @@ def _cut(text: str, most: int = _LONGEST) -> str:
 
 
 def _some_paths(paths: Sequence[str]) -> str:
-    """Show the first paths, up to the largest number of characters."""
+    """Show the first paths. The number of characters is limited."""
     room, shown = _LONGEST, 0
     for path in paths:
         if shown and len(path) > room:

@@ -102,7 +102,8 @@ class _Held:
     """A message that is held.
 
     :ivar size: the size in bytes that counts for the limit.
-    :ivar deliver: releases the message, at a time of the server's clock in seconds.
+    :ivar deliver: a function that releases the message. Its argument is the time of the server's clock, in
+        seconds.
     :ivar frame: the header and the record of a request, or of the request that a reply answers.
     """
 
@@ -119,7 +120,7 @@ class _Released:
 
     :ivar frame: the request. A reference to the request is kept, so that no other request can get the same
         id().
-    :ivar affected: whether a fault has already counted the message.
+    :ivar affected: whether the faults have already been applied to the message.
     """
 
     frame: bytes
@@ -267,7 +268,7 @@ class HoldingGate(FreezingGate):
     # --- holding -----------------------------------------------------------------------------------------
 
     def hold(self, kind: MessageKind, selection: Selection, times: int | None, seconds: float | None) -> int:
-        """Hold the selected messages from now on; returns the number of the hold."""
+        """Hold the selected messages from now on, and return the number of the hold."""
         number = next(self._numbers)
         self._holds[number] = _Hold(number, kind, selection, seconds, times, origin())
         self.update()
@@ -399,7 +400,8 @@ class HoldingGate(FreezingGate):
         return held
 
     def _follow(self, gone: _Held) -> None:
-        """Release the messages that waited only behind a message that is released or lost now."""
+        """Release the messages that waited only because another message was held. This other message is
+        released or lost now."""
         kind = gone.message.kind
         if kind not in ("request", "reply"):
             return
@@ -411,7 +413,7 @@ class HoldingGate(FreezingGate):
                     self._take(held.message.number).deliver(self._now())
 
     def reset(self) -> None:
-        """End every hold and pause, once all connections are closed."""
+        """End every hold and pause. All connections must be closed before."""
         self._started = self._now()
         self._holds.clear()
         super().reset()

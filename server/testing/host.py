@@ -77,7 +77,7 @@ def take_over(server: Server, hostile: int | None = None) -> LocalServer:
 
 
 def known_clock(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Raise :class:`ValueError` for a mode of the clock that does not exist."""
+    """Raise :class:`ValueError` if the mode of the clock does not exist."""
     if value not in CLOCK_MODES:
         raise ValueError(f"clock must be {' or '.join(map(repr, CLOCK_MODES))}, not {value!r}")
 
@@ -111,7 +111,8 @@ class Launch:
 
     :ivar http: the factory of the HTTP server on the port for clients.
     :ivar otlp: the URL to which spans are sent (:mod:`.spans`).
-    :ivar patience: seconds of virtual time in which clients may do nothing but ping (:mod:`.virtual`).
+    :ivar patience: the number of seconds of virtual time in which clients can do nothing but ping
+        (:mod:`.virtual`).
     """
 
     clock: ClockMode = attrs.field(validator=known_clock)

@@ -1,5 +1,5 @@
-"""Limits that a test sets. The test fails if a client uses more watches or requests, or if the tree gets more
-znodes.
+"""Limits that a test sets. The test fails if a client uses more watches or requests than the limit, or if the
+tree gets more znodes.
 
 Each session is counted separately. Znodes are counted for the whole server. Znodes that existed before the
 block are not counted. Requests are counted only inside the block, so no other part of the test becomes

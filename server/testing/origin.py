@@ -1,4 +1,5 @@
-"""The origin of a control: the test, in the server's own process, or a request over HTTP. The rules:
+"""The origin of a control. A control is called by the test in the server's own process, or by a request over
+HTTP. The rules:
 
 * A control over HTTP has the mark ``(over HTTP)`` in its own line, in the lines of its later effects (a
   fault, chaos, a hold, a nemesis), and in the reason with which it closes a connection.

@@ -5,7 +5,7 @@ contenders of one directory.
   when its znode is deleted.
 * If the history has no create of a contender, the contender existed before the history began. Then its znode
   is in the tree, or the history has the delete of its znode.
-* The module works for locks with one holder at a time. Deletes inside a multi are not found.
+* The module works for locks with one holder at a time. The module does not see deletes inside a multi.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 * :meth:`ProcessServer.start` returns after the server has written its first line. This line says that the
   server is ready, and has its address. Therefore the kernel can choose the port.
-* The log is written to a temporary file. A server that logs much would fill a pipe.
+* The log is written to a temporary file. A pipe would block a server that logs much.
 * :meth:`ProcessServer.stop` sends SIGTERM to the process, and kills the process after 10 seconds.
 """
 

@@ -38,7 +38,7 @@ recording must give a number to each connection."""
 _PAUSE: Final = 1.0
 """Seconds between two checks of the rate."""
 _QUIET: Final = 10
-"""The number of checks in a row that find few messages, after which the recording begins again."""
+"""The recording begins again after this number of checks in a row that found few messages."""
 _FEWEST: Final = RATE // 10
 """When the allowance is used up, it is filled again for the time since the last refill. If it is then smaller
 than this number of entries, the rate is too high."""
@@ -49,7 +49,7 @@ HOLE: Final = (
 
 
 class Allowance:
-    """The number of entries that can be recorded now.
+    """Counts how many more entries can be recorded now.
 
     :param too_fast: called in the middle of a request when the allowance is used up.
     :ivar is_whole: whether everything is recorded now, whatever the rate is.
@@ -137,7 +137,7 @@ class Latest(ABC, Generic[R]):
 
     @abstractmethod
     def _begin(self) -> History:
-        """Begin to record; returns the history."""
+        """Begin to record, and return the history."""
 
     @abstractmethod
     def _end(self) -> None:

@@ -20,7 +20,7 @@ from .observers import Observer, SessionNames
 from .origin import mark
 
 HISTORY_LIMIT = 20_000
-"""The number of entries of the history that are kept by default. A request makes two entries."""
+"""The default number of entries that the history keeps. A request makes two entries."""
 _MEMORY_HOST = "127.0.0.1"
 """The address of clients without a socket. Each such client gets a number from 1 as its port."""
 LATE = "the history begins here: what came before was not recorded (pyzk-server --record all: from the start)"
@@ -99,7 +99,7 @@ class Running(Advised):
         self.server.receive()
 
     def open_stream(self, endpoint: str = "") -> MemoryStream:
-        """Connect without a socket; returns the client's end.
+        """Connect without a socket, and return the client's end.
 
         :param endpoint: the name of the client's endpoint.
         """
@@ -165,7 +165,8 @@ class Running(Advised):
         return self.recorder if self.recorder is not None and self.recorder.limit else None
 
     def last_entries(self, most: int) -> Iterable[Entry]:
-        """Return the last entries of the history, the oldest first; an empty list if nothing is recorded."""
+        """Return the last entries of the history, the oldest first. Return an empty list if nothing is
+        recorded."""
         return () if self.recorder is None else self.recorder.last_entries(most)
 
     def wall_clock(self, seconds: float) -> float:

@@ -40,7 +40,7 @@ class _Part(Running):
             part.observe(self.names)
 
     def record_latest(self) -> None:
-        """Record as many entries as the history of the ensemble keeps."""
+        """Record the history of this server, with as many entries as the history of the ensemble keeps."""
         self.use(self._new_recorder(self._ensemble.history.limit))
 
     def _new_recorder(self, limit: int) -> Recorder:
@@ -92,9 +92,9 @@ class RunningEnsemble(Advised):
             server.controls = self._controls_of(number)
 
     def hand_over(self, controls_of: Callable[[int], object]) -> None:
-        """Let a test control the servers.
+        """Set the function with which a test gets the controls of a server.
 
-        :param controls_of: gives the controls of one.
+        :param controls_of: returns the controls of the server with this number.
         """
         self._controls_of = controls_of
         for number, server in self.host.servers.items():
@@ -184,7 +184,8 @@ class RunningEnsemble(Advised):
         return self.history if self.history.limit else None
 
     def last_entries(self, most: int) -> Iterable[Entry]:
-        """Return the last entries of the history, the oldest first; an empty list if nothing is recorded."""
+        """Return the last entries of the history, the oldest first. Return an empty list if nothing is
+        recorded."""
         return self.history.last_entries(most)
 
     def wall_clock(self, seconds: float) -> float:

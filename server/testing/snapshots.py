@@ -60,8 +60,8 @@ class Snapshot:
 
     @classmethod
     def served(cls, engine: Engine) -> Snapshot:
-        """Return the tree itself, which still changes. Forget the tree when the server no longer serves
-        it."""
+        """Return a snapshot that shares the tree of the engine. The tree may still change. Call
+        :meth:`forget` when the server does not serve the tree any longer."""
         tree = engine.tree
         return cls(engine.zxid, size_of(tree), tree.nodes["/"], len(tree) - 1, frozenset())
 

@@ -41,12 +41,13 @@ MOST: Final = 10_000
 """The largest number of spans that wait to be sent."""
 _BATCH: Final = 500
 _REST: Final = 0.2
-"""Seconds for which a batch may grow."""
+"""A batch of spans is sent after this number of seconds."""
 _PATIENCE: Final = 5.0
 """The number of seconds in which the collector must answer. At the end, it is also the number of seconds for
 the remaining spans."""
 _MOST_OPEN: Final = 10_000
-"""The largest number of remembered requests without a reply, and of remembered causes of events."""
+"""The largest number of remembered requests without a reply, and the largest number of remembered causes of
+events."""
 _SERVER, _PRODUCER = 2, 4
 _ERROR: Final = 2
 _PATH: Final = "/v1/traces"
@@ -77,7 +78,7 @@ class Span:
     link: _Ids | None = None
 
     def form(self) -> dict[str, Any]:
-        """Return the span in the form for JSON."""
+        """Return the span as an object for JSON."""
         form = {
             "traceId": self.ids[0],
             "spanId": self.ids[1],
@@ -135,7 +136,7 @@ class Exporter:
         ``/v1/traces`` is added.
     :param most: the largest number of spans that wait to be sent.
     :raises ValueError: the URL is not the URL of a collector.
-    :ivar sent: how many spans the collector has taken.
+    :ivar sent: the number of spans that the collector has accepted.
     :ivar dropped: how many are lost.
     """
 

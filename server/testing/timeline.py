@@ -90,7 +90,7 @@ def drawing(
     :param by_epoch: whether zxids are shown as epoch and counter.
     :param zxid_base: the number that is subtracted from each shown zxid, so that the shown numbers are small.
     :param named: the names of sessions. Sessions without a name get letters.
-    :param sessions: the ids of the sessions whose lines are shown; all by default.
+    :param sessions: the ids of the sessions whose lines are shown. The default is all sessions.
     :param pings: whether pings are shown.
     :param width: the width in characters, at least 60. The default is 120, or the width that the columns
         need. Each column has at least 32 characters.
@@ -207,7 +207,7 @@ class _Lines:
     """The last lines of a history, one for each entry. A reply joins the line of its request if only events
     of the connection came between the two. A new session joins the line of its connection.
 
-    :param limit: the number of kept lines; None for as many as can be drawn.
+    :param limit: the number of kept lines. None: keep as many lines as can be drawn.
     :ivar kept: by number.
     :ivar count: the number of all sessions.
     """
@@ -352,7 +352,7 @@ def _whole(left: str, text: str, room: int) -> Iterator[str]:
 
 
 class _Wrapper(textwrap.TextWrapper):
-    """Breaks lines before a slash too."""
+    """A text wrapper that breaks lines before a slash too."""
 
     wordsep_simple_re = re.compile(r"(\s+|(?=/))")
 

@@ -117,7 +117,7 @@ class Traced:
     of_ensemble: bool = False
 
     def as_text(self, *, colours: bool = False) -> str:
-        """A line for people: the time, the server, the client, the session, what happened."""
+        """Return the line for people: the time, the server, the client, the session and the event."""
         entry, seconds = self.entry, self.seconds
         stamp = f"{time.strftime('%H:%M:%S', time.localtime(self.at))}.{int(self.at % 1 * 1000):03d}"
         text = entry.text
@@ -182,7 +182,7 @@ def lost_line(count: int, style: str, why: str = _TOO_SLOW) -> str:
 
 
 class Tracer:
-    """Passes on the selected entries of a history, at once.
+    """Passes on the selected entries of a history immediately.
 
     :param running: a server, or an ensemble.
     :param tell: called with each entry. It must not wait. If the function raises an exception, the log shows

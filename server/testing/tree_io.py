@@ -78,7 +78,7 @@ class Node:
     :ivar kind: ``persistent``, ``ephemeral``, ``container`` or ``ttl``.
     :ivar owner: the id of the session that owns an ephemeral.
     :ivar ttl: the TTL of a TTL znode, in ms. TTL znodes need ``extended_types=True``.
-    :ivar children: the znodes below the znode, by name. ``dump`` does not set this value.
+    :ivar children: the children of the znode, by name. ``dump`` does not set this value.
     """
 
     data: bytes | None = attrs.field(default=b"", converter=_as_bytes)
@@ -112,9 +112,9 @@ def flatten(tree: Mapping[str, Any], base: str = "/") -> Flat:
 
     Znodes that occur only as parents of other znodes become ``...``.
 
-    :param base: the path at which names without a leading ``/`` start.
-    :raises BadArgumentsError: a path is malformed, or not at or below ``base``; or the paths of parents that
-        are only named take more than 64 MiB.
+    :param base: the path to which names without a leading ``/`` are relative.
+    :raises BadArgumentsError: a path is malformed, or a path is not at or below ``base``. Or the paths of the
+        parents that are not given themselves take more than 64 MiB.
     :raises TypeError: a value cannot be a znode.
     """
     return finish(flattening(tree, base))
@@ -236,8 +236,8 @@ def kind_of(node: Znode) -> NodeKind:
 
 
 def nested(nodes: Mapping[str, Node]) -> dict[str, Any]:
-    """Convert znodes to the nested form, with data at the leaves. A znode with children is a dict or, with
-    data, a :class:`Node`.
+    """Convert znodes to the nested form, with data at the leaves. A znode with children is a dict. If the
+    znode has data too, it is a :class:`Node`.
 
     :param nodes: one znode and all znodes below it, parents before children.
     """
@@ -347,7 +347,7 @@ class Loader:
         """Do nothing: there is no connection to end."""
 
     def reject(self, reason: str) -> None:
-        """Do nothing, likewise."""
+        """Do nothing: there is no connection to refuse."""
 
     def turn_is_over(self, ahead: float = 0.0) -> bool:
         return False

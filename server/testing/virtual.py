@@ -38,7 +38,7 @@ _IDLE: Final = f"the clients have done nothing but ping for {_DRAWN_AFTER:g} s"
 
 
 class _Idleness(Observer):
-    """Notices that only pings come."""
+    """Detects that clients send only pings."""
 
     def __init__(self, controls: HistoryControls, patience: float, scope: trio.CancelScope) -> None:
         self._controls, self._patience, self._scope = controls, patience, scope

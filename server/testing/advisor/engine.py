@@ -42,7 +42,7 @@ class Advisor:
         self._entries = 0
 
     def read(self, entries: Iterable[Entry]) -> None:
-        """Read the entries that follow the last read entry."""
+        """Read the entries that follow the entry that was read last."""
         for entry in entries:
             self._read(entry)
 

@@ -67,7 +67,7 @@ class Rule:
 
     :cvar name: the name of the rule in findings and in the documentation.
     :cvar threshold: how often a fault must be seen before the rule reports the fault.
-    :cvar explanation: what is wrong, for a reader who does not know the fault.
+    :cvar explanation: what is wrong, in words for a reader who has never heard of the fault.
     :cvar remedy: what to do instead.
     """
 

@@ -16,7 +16,8 @@ LEFT: Final = 3
 """The rule reports when this number of sessions of one host were left to expire. A single expiry may be a
 crash."""
 SHORT: Final = 3
-"""The largest number of requests of a short session: for example a create of a parent, a write and a read."""
+"""A session with at most this number of requests is short. An example is a session with a create of a parent,
+a write and a read."""
 IN_TURN: Final = 10
 """The rule reports when this number of short sessions came from one host, one after the other."""
 MANY: Final = 500

@@ -28,8 +28,8 @@ class _Listing:
 
     :ivar read: the children that were read one by one since the last read of the list.
     :ivar before: the children that were read in the round before.
-    :ivar again: how many children were read in both rounds.
-    :ivar rounds: the number of rounds in which enough children were read again.
+    :ivar again: the number of children that were read both in this round and in the round before.
+    :ivar rounds: the number of rounds that count.
     """
 
     read: set[str] = attrs.field(factory=set)
@@ -91,7 +91,7 @@ class _Poll:
 
 
 _Polled: TypeAlias = tuple[int, str, str]
-"""The key of a poll: session, operation, path."""
+"""The key of a poll: its session, operation and path."""
 
 
 class Polling(Rule):

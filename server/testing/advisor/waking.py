@@ -25,7 +25,7 @@ ROUNDS: Final = 2
 class _Wake:
     """The last change of a znode that has woken a session.
 
-    :ivar vain: the sessions that have asked again in vain.
+    :ivar vain: the sessions that have sent a request in vain.
     :ivar counted: whether the change counts as a round.
     """
 
@@ -70,7 +70,7 @@ class Herd(Rule):
                 self._in_vain(asked.path, client, exchange)
 
     def _in_vain(self, path: str, client: Client, exchange: Exchange) -> None:
-        """Note that a client has asked again in vain, after a change of a znode."""
+        """Note that a change of a znode has made a client send a request in vain."""
         wake = self._wakes.get(path)
         if wake is None or client.id not in wake.woken:
             return

@@ -117,7 +117,7 @@ class EverybodyWatchesEverybody(Rule):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._watched: Table[str, Table[int, dict[str, None]]] = Table(lambda: Table(dict, 100), 1000)
-        """The other members that a session watches, by directory and session."""
+        """The znodes of other members that a session watches, by directory and session."""
 
     def exchange(self, client: Client, exchange: Exchange) -> None:
         for asked in exchange.asked:

@@ -27,7 +27,7 @@ class Exchange:
 
     :ivar time: the time of the reply or of the lost connection, in seconds on the server's clock since its
         start.
-    :ivar server: in an ensemble, the number of the server; otherwise 0.
+    :ivar server: the number of the server in an ensemble; 0 for a single server.
     :ivar began: the number of the request's entry in the history.
     :ivar ended: the number of the entry that ended the exchange.
     :ivar zxid: the zxid of the reply. For a write, this is the zxid of the write itself. For a read, this is
@@ -38,7 +38,7 @@ class Exchange:
     :ivar refused: the refused operation, which has the error code.
     :ivar size: the size of the request, in bytes.
     :ivar reply_size: the size of the reply, in bytes.
-    :ivar answer: a number that differs between different replies.
+    :ivar answer: a hash of the reply. Two replies with the same content have the same hash.
     :ivar created: the path of a new znode.
     """
 
@@ -176,7 +176,7 @@ class World:
             client.armed.clear()
 
     def steer(self, session: int) -> None:
-        """Note that the test controls a session, or all sessions (0)."""
+        """Note that the test has affected a session by a control. The session 0 means all sessions."""
         for client in [self.client(session)] if session else self.clients.values():
             client.steered = True
 

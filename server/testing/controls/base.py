@@ -178,13 +178,14 @@ def advancing(
     """Advance the clock in steps, from one deadline to the next, as :meth:`.ServerClock.advance` says.
 
     Run the steps in the thread of the servers. Other tasks may run between two steps. At the end of a step,
-    everything that was due has happened. If another task also advances the clock, the two times add up.
+    everything that was due has happened. If another task also advances the clock, the clock advances by the
+    sum of the two times.
 
     :param controls: the controls of the servers.
     :param seconds: the number of seconds by which the clock advances.
     :param keep_alive: whether the servers treat connected clients as if the clients had sent their pings in
         time.
-    :param within: the seconds of work after which a long step is cut into several steps.
+    :param within: the largest number of seconds of work in one step. A longer step is cut into several steps.
     :raises ValueError: ``seconds`` is negative or longer than 30 years.
     """
     if not 0 <= seconds <= FURTHEST:
@@ -218,7 +219,7 @@ class ServerBase(Base):
         """The parts of the server."""
 
     def writer(self) -> Engine:
-        """Return the engine that takes writes."""
+        """Return the engine that executes the writes of the controls."""
         return self.running.engine
 
     def _receive(self) -> None:

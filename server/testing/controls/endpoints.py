@@ -29,7 +29,7 @@ _MOST = 1000
 class Endpoint:
     """An address of a server for some of its clients. :meth:`.Controls.endpoint` makes it.
 
-    :ivar name: the name in timelines of the sessions that connect here.
+    :ivar name: the name of the endpoint. Timelines use this name for sessions that connect here.
     :ivar host: the address, on this machine.
     :ivar port: the port, which the kernel has chosen.
     """

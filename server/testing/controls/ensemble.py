@@ -419,8 +419,8 @@ class EnsembleControls(WaitControls):
     @control_verb
     def start(self, server: ServerRef, *, observer: bool = False) -> None:
         """Start a killed process on the same port, or start a further server. A restarted process brings its
-        log up to date, and has no connections. Pauses and refusals ended with the old process; faults and
-        holds stay.
+        log up to date, and has no connections. Pauses and refusals have ended with the old process. Faults
+        and holds remain.
 
         A new number starts a further server. The address of this server comes from its line in the
         configuration. A server without a line follows without a vote, until :meth:`reconfig` lets it join.
@@ -577,7 +577,7 @@ class EnsembleControls(WaitControls):
         return self.running.host.clock, self.running.started
 
     def _next_stop(self, until: float, keep_alive: bool) -> float:
-        """Return the time of the next step. With ``keep_alive``, pings need no steps."""
+        """Return the time of the next step. With ``keep_alive`` no steps are needed for pings."""
         host, now = self.running.host, self.running.host.clock.now()
         if not keep_alive:
             return min(max(host.next_deadline(), now), until)
@@ -594,7 +594,7 @@ class EnsembleControls(WaitControls):
         return True
 
     def _keep_alive(self, until: float) -> None:
-        """Count the connected clients as alive at a time of the clock, in seconds."""
+        """Treat the connected clients as if they had sent a ping at this time of the clock, in seconds."""
         now = milliseconds(until)
         for number, part in self.running.parts.items():
             for connection in part.service.connections:

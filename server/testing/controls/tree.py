@@ -115,7 +115,8 @@ class TreeControls(ServerBase):
 def _check_order(tree: object, path: object) -> None:
     """Check the types of the arguments of :meth:`TreeControls.assert_tree`.
 
-    :raises TypeError: a type is wrong. If the order is probably wrong, the message shows the right order.
+    :raises TypeError: a type is wrong. If the arguments were probably given in the wrong order, the message
+        shows the right order.
     """
     if isinstance(tree, Mapping) and isinstance(path, str):
         return
@@ -132,7 +133,7 @@ def load_steps(
     Other tasks may run between two steps.
 
     :param tree: the tree, which must not change meanwhile.
-    :param most: the largest number of znodes that may be created or written, with the parents.
+    :param most: the largest number of znodes that can be created or written, including their parents.
     :raises ValueError: the tree has more than ``most`` znodes, or :meth:`TreeControls.load` would raise this
         error.
     """
@@ -157,7 +158,7 @@ def restoring(snapshot: Snapshot) -> str:
 
 
 def expecting(path: str, expected: Mapping[str, Any]) -> Generator[None, None, tree_io.Flat]:
-    """Return the expected znodes at and below a path, by path, in steps."""
+    """Return the expected znodes at and below a path, as a dict by path. The work is done in steps."""
     flat = yield from tree_io.flattening(expected, path)
     if path != "/":
         flat.setdefault(path, ...)
@@ -165,7 +166,7 @@ def expecting(path: str, expected: Mapping[str, Any]) -> Generator[None, None, t
 
 
 def differs(path: str, lines: Iterable[str]) -> str:
-    """Return the message that the tree at and below a path is not as expected.
+    """Return the error message for a tree that is not as expected at and below a path.
 
     :param lines: the lines for the znodes that differ.
     """

@@ -1,4 +1,4 @@
-"""How a test waits: until a condition holds, or until the clients are idle.
+"""The waits of a test. A test can wait until a condition holds, or until the clients are idle.
 
 The wait runs in the thread of the servers. A call from a plain thread blocks. In a thread with an event loop
 (asyncio, trio) the call returns an awaitable, because the condition may depend on that loop's own work.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..running_ensemble import RunningEnsemble
 
 _PATIENCE: Final = 10.0
-"""The default timeout, in seconds."""
+"""The default timeout of a wait, in seconds."""
 _LINES: Final = 100
 """The number of lines of the timeline that a failed wait shows."""
 
@@ -44,7 +44,8 @@ class WaitControls(HistoryControls):
 
     @abstractmethod
     def _wait(self, wait: Callable[[], Awaitable[None]]) -> Any:
-        """Run a wait in the thread of the servers. Return at the end of the wait, or return an awaitable."""
+        """Run a wait in the thread of the servers. Wait and return the result. If an event loop runs in this
+        thread, return an awaitable instead."""
 
     def wait_for(
         self,

@@ -235,7 +235,7 @@ def test_events_that_a_pause_keeps_back_are_told() -> None:
         server.pause(zk)
         server.load({"/x": "1"})
         shown = sections("server", server)[0][1]
-        assert "events that wait, as the connection is stopped:\n  A: [created /x]" in shown
+        assert "events that wait because the connection is stopped:\n  A: [created /x]" in shown
         server.resume(zk)
         assert "events that wait" not in sections("server", server)[0][1]
 
