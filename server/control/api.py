@@ -60,7 +60,7 @@ ROUTES: Final[tuple[Route, ...]] = (
 
 
 async def answer(control: Control, request: Request) -> Response:
-    """Answer a request below :data:`PREFIX`, or for ``/openapi.json``."""
+    """Answer a request for a path below :data:`PREFIX`, or for ``/openapi.json``."""
     try:
         if request.path == "/openapi.json":
             return answer_json(openapi.document(ROUTES, PREFIX))

@@ -27,7 +27,7 @@ class Control:
     :param controls: the controls of the server.
     :param servers: the servers that this server has started; None if this server cannot start servers.
     :ivar faults: the faults that requests have planned, by number.
-    :ivar chaos: the chaos that requests have started, by number.
+    :ivar chaos: the chaos objects that requests have started, by number.
     :ivar snapshots: the snapshots of the tree, by number.
     :ivar copying: the estimated bytes of snapshots that are being taken, by number.
     :ivar waiting: the number of requests that wait now.

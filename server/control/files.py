@@ -57,7 +57,7 @@ def wants_page(request: Request) -> bool:
 
 
 def answer(request: Request) -> Response:
-    """Answer a request for ``/`` or below :data:`PREFIX`.
+    """Answer a request for ``/`` or for a path below :data:`PREFIX`.
 
     :raises ApiError: 404: there is no such file.
     """

@@ -38,7 +38,7 @@ def data_form(data: bytes | None) -> JSON:
 
 
 def read_data(form: JSON) -> bytes | None:
-    """:raises ValueError: the value is not a form of data."""
+    """:raises ValueError: the value is not the JSON form of data."""
     match form:
         case None:
             return None
@@ -57,7 +57,7 @@ def acl_form(acl: tuple[ACL, ...]) -> JSON:
 
 
 def read_acl(form: JSON) -> tuple[ACL, ...]:
-    """:raises ValueError: the value is not a list of entries."""
+    """:raises ValueError: the value is not a list of ACL entries."""
     try:
         entries = [(entry["scheme"], entry["id"], entry["perms"]) for entry in form]
     except (TypeError, KeyError):

@@ -58,7 +58,7 @@ class Field:
     :ivar help: the meaning of the field, with its unit.
     :ivar required: whether the field must be given.
     :ivar choices: the values that the field can have. Empty if the field can have all values.
-    :ivar items: the type of the items, if the field can be an array.
+    :ivar items: the type of the items of the array, if the field can be an array.
     """
 
     kind: str
@@ -127,7 +127,7 @@ class Route:
     """
     :ivar path: the path below ``/api/v1``.
     :ivar summary: the description of the route, one line for the OpenAPI document.
-    :ivar fields: the fields of the body; for GET and DELETE the fields of the query.
+    :ivar fields: the fields of the body. For GET and DELETE, the fields of the query.
     :ivar serves: the methods of the test kit's controls that the route calls.
     :ivar answer: the description of the answer, one line for the OpenAPI document.
     :ivar needs_history: whether a request of this route starts the recording of the history.

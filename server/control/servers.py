@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _MOST: Final = 1000
 """The largest number of servers. Each server needs some file descriptors and memory for its history."""
 _BESIDE: Final = frozenset(("clock", "record", "hostile", "ensemble", "observers", "election_ms"))
-"""The fields of a request that a user may mistake for keys of zoo.cfg."""
+"""The fields of a request that a user may write into ``config`` by mistake, as if they were keys of
+zoo.cfg."""
 
 
 @attrs.frozen

@@ -259,7 +259,7 @@ class Recorder(History):
                 self._number(connection)
 
     def clear(self, engine: Engine, started: float) -> None:
-        """Begin again. ``started`` is the server's start, in seconds on the server's clock."""
+        """Begin again. ``started`` is the time of the server's start, in seconds on the server's clock."""
         self._started = started
         self.zxid_base = engine.zxid
         self.forget()

@@ -1,4 +1,4 @@
-"""The trace, followed as a stream.
+"""The trace as a stream.
 
 * The trace costs time for each request, but only as long as somebody follows the trace.
 * A reader can limit this cost by a rate. The rate is the largest number of entries that are read in a second.
@@ -65,7 +65,7 @@ def _trace(control: Control, ask: Ask, *, whole: bool = False) -> Response:
 
 
 class _Ration:
-    """The allowance of entries to read.
+    """Counts how many more entries can be read at the rate.
 
     :param rate: the number of entries in a second.
     """

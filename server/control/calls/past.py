@@ -118,7 +118,7 @@ ROUTES: Final = (
             "op": Field("string", "such as create"),
             "path": Field("string", "a glob"),
             "since": _SINCE,
-            "limit": Field("integer", "the largest number of entries; the last ones are returned"),
+            "limit": Field("integer", "the largest number of entries; the last entries are returned"),
         },
         serves=("history",),
     ),
@@ -138,7 +138,7 @@ ROUTES: Final = (
                 "integer",
                 "the width in characters, at least 60 (default: 120, or the width of up to 12 columns)",
             ),
-            "limit": Field("integer", "the largest number of lines; the last ones are returned"),
+            "limit": Field("integer", "the largest number of lines; the last lines are returned"),
             "since": _SINCE,
         },
         serves=("format_timeline",),
@@ -159,7 +159,12 @@ ROUTES: Final = (
         "/advice",
         _advice,
         "The mistakes of clients, and what the clients should do instead.",
-        {"begin": Field("boolean", "false: read what is recorded already, but do not start the recording")},
+        {
+            "begin": Field(
+                "boolean",
+                "false: return the entries that are recorded already, but do not start the recording",
+            )
+        },
         serves=("advice",),
     ),
 )

@@ -124,7 +124,7 @@ ROUTES: Final = (
         "POST",
         "/server/restart",
         _restart,
-        "Restart the server: close every connection, and accept new ones.",
+        "Restart the server: close every connection, and accept new connections.",
         {"keep_data": Field("boolean", "whether the tree and the sessions survive", required=True)},
         serves=("restart",),
     ),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..control import Control
 
 _MOST: Final = 64
-"""The largest number of requests that wait at once."""
+"""The largest number of requests that wait at the same time."""
 _PATIENCE: Final = 10.0
 """The number of seconds that a request waits if it has no timeout."""
 _MOST_PATIENCE: Final = 3600.0  # seconds

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MOST: Final = 1000
 """Things in one answer."""
 _FEW: Final = 100
-"""The default of the limit."""
+"""The number of results if the request gives no limit."""
 
 LIMIT: Final = Field("integer", f"the largest number of results, at most {_MOST} (default: {_FEW})")
 PATH: Final = Field("string", "the path of a znode (default: /)")

@@ -31,7 +31,7 @@ class _Znode:
     """The reads and writes of a znode.
 
     :ivar writer: the session that has last written the znode.
-    :ivar writes: how often the znode was written.
+    :ivar writes: the number of writes of the znode.
     :ivar read: for each session that has read the znode, the value of ``writes`` at its last read. A write of
         the session removes the entry of the session.
     :ivar blind: how often a session has overwritten data of another session that it had not read.

@@ -18,8 +18,8 @@ from .base import ServerBase, control
 _ENTRY = 50
 """The number of bytes that are counted for each path in addition to its length."""
 MOST_PATHS = 2**18
-"""The largest number of bytes of the ephemerals' paths of one session in an answer over HTTP. The same limit
-is for the watched paths."""
+"""The largest number of bytes of the ephemerals' paths of one session in an answer over HTTP. The limit for
+the watched paths is the same."""
 _SHOWN = 20
 """For a leaked session, at most this number of ephemerals and this number of watches are shown."""
 
