@@ -151,7 +151,7 @@ def _taken_at_import() -> Iterator[tuple[Any, str, Any]]:
     The event loop that the whole process shares is also listed, because each run must make its own event
     loop.
     """
-    yield loop, "_shared", None
+    yield loop, "_shared", {}
     yield threads, "_poll", getattr(select, "poll", None)
     if find_spec("kazoo") is not None:
         from kazoo.handlers.threading import SequentialThreadingHandler
