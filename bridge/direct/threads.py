@@ -34,42 +34,59 @@ def begin(loop: Loop, call: DirectCall) -> None:
 
 
 def forget() -> None:
-    """Forget the direct caller of this thread: a client was closed. If the handler of a signal closes the
-    client, the call that the handler has interrupted keeps the direct caller until the call is answered."""
-    _here.direct_caller = None
+    """Forget the direct caller of this thread: a client was closed."""
+    direct_caller, _here.direct_caller = _here.direct_caller, None
+    if direct_caller is not None:
+        direct_caller.close()
 
 
 class Waiting(DirectCaller):
     """A thread that waits for the answer.
 
-    All direct connections of the thread use one wake-up. The wake-up exists as long as this object.
+    All direct connections of the thread use one wake-up.
     """
 
     def __init__(self, loop: Loop) -> None:
         super().__init__(loop)
         self._wakeup: Wakeup | None = None
+        self._calls = 0
         self._waits = False
 
+    def close(self) -> None:
+        """Close the wake-up; called in the thread. If the handler of a signal closes the client, the call that
+        the handler has interrupted still needs the wake-up. Then the garbage collector closes it."""
+        if not self._calls:
+            self._wakeup = None
+
     def ended(self, direct: DirectConnection, under_way: bool) -> None:
-        if under_way and self._wakeup is not None:
-            self._wakeup.ring()
+        wakeup = self._wakeup
+        if under_way and wakeup is not None:
+            wakeup.ring()
 
     def carry_out(self, call: DirectCall) -> bool:
         """Do a call while this thread has the connection.
 
         Returns False if the loop must be asked. Otherwise the call is answered, or the loop will answer it.
         """
-        direct = self.direct_for(call)
-        if direct is None or _poll is None:
+        direct = self.direct_for(call) if _poll is not None else None
+        if direct is None:
             return False
         if self._waits:  # the handler of a signal would answer the wake-up that is for the wait
             return False
+        self._calls += 1
+        try:
+            return self._carry_out(call, direct)
+        finally:
+            self._calls -= 1
+
+    def _carry_out(self, call: DirectCall, direct: DirectConnection) -> bool:
         try:
             if self._wakeup is None:
                 self._wakeup = Wakeup()
         except OSError:  # no file descriptor is left
             return False
         if direct.reader is None:
+            assert _poll is not None
             reader = _poll()
             reader.register(direct.fileno, select.POLLIN)
             reader.register(self._wakeup.fileno(), select.POLLIN)
