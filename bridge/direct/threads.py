@@ -53,8 +53,8 @@ class Waiting(DirectCaller):
         self._waits = False
 
     def close(self) -> None:
-        """Close the wake-up; called in the thread. If the handler of a signal closes the client, the call that
-        the handler has interrupted still needs the wake-up. Then the garbage collector closes it."""
+        """Close the wake-up; called in the thread. If the handler of a signal closes the client, the call
+        that the handler has interrupted still needs the wake-up. Then the garbage collector closes it."""
         if not self._calls:
             self._wakeup = None
 
