@@ -10,9 +10,9 @@ The rules:
   nothing behind. If the call has succeeded nevertheless (a queue has returned an item), its result is
   returned, and the task is cancelled at its next wait.
 * A CancelledError carries the message of ``Task.cancel(message)``. anyio recognises its own cancels by their
-  messages. If a wait is cancelled several times, the last message counts. If a cancel without a message came
-  too, the task is cancelled once more at its next wait, so that code that swallows the first cancel does not
-  swallow the second one.
+  messages. If a wait is cancelled several times, the last message counts. If one of the cancels has no
+  message, the task is cancelled once more at its next wait. So code that swallows one cancel does not swallow
+  both.
 * The same is true if a task leaves a block because of a cancel without a message, and a cancel with a message
   comes meanwhile. The block then ends with the cancel with a message, like a ``finally`` of asyncio that
   waits.

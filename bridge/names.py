@@ -52,8 +52,8 @@ def origin(name: str, module: ModuleType) -> tuple[ModuleType, ast.stmt | None]:
 
 
 def mentions_wrapper(definition: ast.stmt | None, home: ModuleType) -> bool:
-    """Return whether a definition names a class that has a wrapper, or is a TypeVar. Then each module of
-    wrappers defines the name itself."""
+    """Return whether a definition names a class that has a wrapper, or is a TypeVar. Each module of wrappers
+    contains its own copy of such a definition."""
     if isinstance(definition, ast.ClassDef):
         if not any(
             "Dict" in ast.unparse(base) or "Options" in ast.unparse(base) for base in definition.bases

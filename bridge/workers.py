@@ -15,7 +15,7 @@ The rules:
   The block itself stays until the caller leaves it. A thread cannot be stopped, and other clients must not
   get its lock while the thread still works.
 * When a caller leaves a block because it was interrupted, the worker leaves the block by trio's cancellation.
-  Then the block finds the reason, and raises its error.
+  Then the block finds out why it was cancelled, and raises the error for that reason.
 * A caller begins a second call before the first is answered only if a signal handler makes the second call,
   or if the first was interrupted. Another worker does the second call.
 * When a caller leaves a block, the worker first leaves all blocks inside it. The caller may have forgotten an

@@ -1,7 +1,7 @@
 """Making an image from znodes, and the bytes of a snapshot from an image.
 
-A znode with a known Stat keeps the zxids, times, versions and counter for sequential names of this Stat. All
-other znodes get the zxid and the time of a single transaction.
+If the Stat of a znode is known, the written znode keeps its zxids, times and versions, and the counter for
+sequential names. All other znodes get the zxid and the time of a single transaction.
 """
 
 from __future__ import annotations

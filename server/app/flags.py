@@ -263,7 +263,9 @@ def certificates(
     from . import certificates
 
     if "secure_port" in given:
-        raise Refusal(f"--tls: there is a certificate already, for {given['secure_port']}; drop one of them")
+        raise Refusal(
+            f"--tls: {given['secure_port']} already has a certificate; remove --tls, or the other setting"
+        )
     directory = Path(arguments.tls or _temporary())
     host = given.get("host")
     try:

@@ -150,7 +150,7 @@ CHANGES: Final = {
     ),
     "prometheus-names": Change(
         "operator-surface.md section 3.1",
-        "for Prometheus counters have no suffix _total, and summaries have the quantile 0.9 instead of 0.95",
+        "Prometheus: counters have no suffix _total, and summaries have the quantile 0.9 instead of 0.95",
         ((3, 10, 0),),
     ),
     "memory-of-jvm": Change(

@@ -117,7 +117,7 @@ class Quotas:
     """The quotas of a tree.
 
     :ivar prefixes: the paths that have limits. If there are none, no write needs a check.
-    :ivar used: whether changes outside the reserved subtree must be reported.
+    :ivar used: whether the tree must report each change outside the reserved subtree to this object.
     :param find: returns the znode at a path, or None.
     :param write: writes the text of a stats znode; the tree counts its bytes.
     """

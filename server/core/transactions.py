@@ -79,7 +79,7 @@ class Transactions:
 
     log: TransactionLog | None = None
     reread: Reread = staticmethod(reread_create)
-    """The function that gives a create of a multi its final form, for the decoder of the multi."""
+    """The function with which the decoder of a multi changes the op code and the fields of a create."""
 
     def __init__(self, settings: Settings, epoch: int, tree: DataTree | None = None) -> None:
         # The server drops a client that has seen a later zxid than its own, and this client would reconnect

@@ -123,8 +123,8 @@ def web_page_behind(request: Request, names: Collection[str], *, strict: bool) -
     domain name lead to this machine. Then the browser treats his page as a page of this server. So the
     request must also be for an address, or for one of the ``names``.
 
-    :param strict: whether a browser must name the site. Without TLS, or with an address as the host, a page
-        can make the browser leave out this name.
+    :param strict: whether a browser must name the site. Without TLS, or if the host is an address, a page can
+        make the browser leave out the name of its site.
     """
     host = request.headers.get("host", "").lower()
     name = host_name(request)

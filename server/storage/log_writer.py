@@ -36,8 +36,8 @@ from .entries import (
 from .journal import FRAME, NEXT, Journal
 
 _LARGEST = 3 * 2**19
-"""The largest number of bytes of an entry. A real server reads entries of up to twice jute.maxbuffer, which
-is 2 MiB. Only a test that loads a tree makes larger entries."""
+"""The largest number of bytes of an entry. A real server reads entries of up to 2 MiB, which is twice the
+default of jute.maxbuffer. Only a test that loads a tree makes larger entries."""
 _VALUES = 4096
 """The largest number of znodes whose numbers for the digest are remembered."""
 _FIELDS = struct.Struct(">qqqqqiiiq").pack

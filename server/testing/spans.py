@@ -289,8 +289,8 @@ class Spans:
             self._put(entry, entry.op or "request", _SERVER, start, now, error=f"no reply: {over.text}")
 
     def _cause(self, zxid: int) -> _Ids:
-        """Return the ids of the span of the request whose write has this zxid. The event may be sent before
-        the span of the request ends."""
+        """Return the ids of the span of the request whose write has this zxid. A watch event can be sent
+        before the span of its request ends, so the ids exist before the span."""
         if zxid not in self._causes:
             self._causes[zxid] = _new_ids()
             if len(self._causes) > _MOST_OPEN:

@@ -104,8 +104,8 @@ async def _advance(control: Control, ask: Ask) -> Any:
 
 
 def _read(control: Control, kind: Kind, value: Any) -> Any:
-    """Return the value of the argument that a field names. A zxid can be text such as 0x100000002, as in all
-    answers."""
+    """Convert the JSON value of a field into the value of an argument. A zxid can be text such as
+    0x100000002, as in all answers."""
     if kind == "session":
         return control.find_any(value, whole=True)
     if kind != "zxid" or not isinstance(value, str):

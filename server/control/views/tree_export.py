@@ -3,8 +3,8 @@ dump`` writes and ``pyzk load`` reads.
 
 * Export: the znodes at and below a path, parents first. Each znode is a line of JSON. The line contains the
   ACL with its digests. The znodes are counted before they are sent: at most 100,000 znodes with 32 MiB of
-  data. Znodes are counted and sent in turns. If the tree changes meanwhile, the export may be a tree that
-  never existed.
+  data. The export counts and sends the znodes in short steps, between which other requests are served. If the
+  tree changes meanwhile, the export may be a tree that never existed.
 * Import: a request has as many lines of such a file as fit into it. All lines are read before a znode is
   written. Then each turn writes 50 znodes as one transaction. ACLs are not checked.
 * If a znode of the file exists with the same data, nothing is written. If the znode exists with other data,
