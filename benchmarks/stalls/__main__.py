@@ -253,10 +253,9 @@ def page(machine: str, figures: Sequence[Figures]) -> str:
     """Return the page: the cases that cost something, and the number of all others."""
     sizes = {figure["case"]: figure["size"] for figure in figures}
     rows = []
-    for case in CASES:
+    cases = {case.name: case for case in CASES}
+    for case in (cases[name] for name in sizes if name in cases):  # in the order of the figures
         of_case = {figure["history"]: figure for figure in figures if figure["case"] == case.name}
-        if not of_case:
-            continue
         worst = max(of_case.values(), key=lambda figure: (not figure["good"], figure["stall"]))
         memory = max(figure["memory"] for figure in of_case.values())
         if not worst["good"] or worst["stall"] >= LEAST[0] or memory >= LEAST[1]:

@@ -103,12 +103,12 @@ def encoder(cls: type[Record]) -> Callable[[Any], bytes]:
 
 def reader(cls: type[R1]) -> Callable[..., tuple[R1, int]]:
     """Return the compiled function behind ``read``."""
-    if "jute_reader" not in vars(cls):
+    if "_jute_reader" not in vars(cls):
         compiled = _read_source(cls).function()
         compiled.__doc__ = cls.read.__doc__
         setattr(cls, "read", classmethod(compiled))  # noqa: B010
-        setattr(cls, "jute_reader", staticmethod(cls.read))  # noqa: B010
-    return typing.cast(Callable[..., tuple[R1, int]], vars(cls)["jute_reader"].__func__)
+        setattr(cls, "_jute_reader", staticmethod(cls.read))  # noqa: B010
+    return typing.cast(Callable[..., tuple[R1, int]], vars(cls)["_jute_reader"].__func__)
 
 
 def fields_reader(cls: type[Record]) -> Callable[[bytes, int], tuple[Any, ...]]:

@@ -207,7 +207,7 @@ class Supply:
             self._warned_of_foreign = True
             foreign = [name for name in names if not self._location.layout.position(name)]
             logger.warning(
-                "%%s has children that are not items of this queue, such as %s; they are skipped."
+                "%s has children that are not items of this queue, such as %s; they are skipped."
                 " Use another path or another layout.",
                 items,
                 foreign[:5],
