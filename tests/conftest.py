@@ -8,8 +8,7 @@ processor's time. ``--long`` says which of their cases run:
 * ``whole``: all. What the command line names runs whole: a folder, a file, a test.
 * ``rest``: those that are not in the sample, and no other test. ``.ci/run`` runs ``sample``, then ``rest``.
 
-The folders of ``WITH_A_START`` (tests/support/costs.py) are long as a whole, and the hash chooses among their
-files, not their cases.
+All tests in the folders of ``WITH_A_START`` (tests/support/costs.py) are long.
 """
 
 from __future__ import annotations
@@ -184,9 +183,7 @@ def runs(nodeid: str, which: str, *, long: bool) -> bool:
     """Whether a case runs; ``which`` is the value of ``--long``."""
     if not long:
         return which in ("sample", "whole")
-    name = nodeid.removeprefix("tests/")
-    unit = name.partition("::")[0] if name.startswith(WITH_A_START) else nodeid
-    return crc32(f"{os.environ['TESTED_COMMIT']} {unit}".encode()) % PARTS in CHOSEN[which]
+    return crc32(f"{os.environ['TESTED_COMMIT']} {nodeid}".encode()) % PARTS in CHOSEN[which]
 
 
 def _rank(path: str) -> int:
