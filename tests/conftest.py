@@ -4,7 +4,7 @@ long tests run. What makes the suite quicker. The rules that every test with an 
 ``tests/long.txt`` names the test functions that cost most: a third of the tests, nine tenths of the
 processor's time. ``--long`` says which of their cases run:
 
-* ``sample`` (the default): a seventh of them. The hash of the commit chooses: the next commit has others.
+* ``sample`` (the default): an eleventh of them. The hash of the commit chooses: the next commit has others.
 * ``whole``: all. What the command line names runs whole: a folder, a file, a test.
 * ``rest``: those that are not in the sample, and no other test. ``.ci/run`` runs ``sample``, then ``rest``.
 
@@ -35,7 +35,7 @@ LONG = frozenset((TESTS / "long.txt").read_text().split())
 """The functions whose cases cost a quarter of a second of processor time, or take two seconds, in all."""
 _LONG_FILES = frozenset(name.partition("::")[0] for name in LONG)
 
-PARTS = 7
+PARTS = 11
 """The hash puts each case into one of this number of parts. A power of two would give all commits the same
 parts."""
 CHOSEN = {"sample": range(1), "rest": range(1, PARTS), "whole": range(PARTS)}
