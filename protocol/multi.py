@@ -151,7 +151,7 @@ def is_spoiled_by_null_acl(data: bytes, pos: int, reread: Reread) -> bool:
                 return False
             request, pos = _REQUESTS[header.type].read(data, pos)
             if isinstance(request, CreateRequest | CreateTTLRequest):
-                reread(header.type, tuple(getattr(request, field[0]) for field in fields_of(type(request))))
+                reread(header.type, tuple(getattr(request, name) for name in request.__match_args__))
             if (header.type in READ_OPS) is not reads:
                 return False
     except NullACLError:

@@ -8,7 +8,7 @@ The rules:
   was maintained then the first release with the new behaviour. All lines after the named lines have the new
   behaviour. All other lines have the old behaviour.
 * For every row a server has the behaviour of its release. The server reads the rows at its start only, so the
-  default release is not slower (:mod:`..core.operations`).
+  default release is not slower (:mod:`..net.emulation`).
 * Faults that endanger clients or data are never emulated: see docs/differences.md.
 """
 
